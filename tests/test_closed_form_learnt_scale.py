@@ -15,7 +15,7 @@ from search_steps import algorithm_of, begun
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from hba.algorithms.hypergradient import LearntScale, spread_of
+from hba.algorithms.hypergradient import LearntScale
 
 CURVATURES = (0.25, 1.0, 4.0, 16.0)
 BEST = (0.5, -1.0, 0.0, 2.0)
@@ -129,7 +129,8 @@ def test_the_entropy_and_its_gradient_are_right_where_sigma_underflows_too(start
 
 @pytest.mark.parametrize("sigma", [1e-6, 0.05, 0.5, 1.0, 30.0])
 def test_the_scale_begins_at_sigma(sigma: float) -> None:
-    assert softplus(torch.tensor(spread_of(sigma), dtype=torch.float64)).item() == pytest.approx(sigma, rel=1e-6)
+    _, state = begun(algorithm="hba", sigma=sigma, sigma_entropy=0.1)
+    assert state.mover.scale.sigma.tolist() == pytest.approx([sigma] * len(state.lam), rel=1e-5)
 
 
 def test_the_gradient_of_lambda_is_that_of_the_noisy_loss_through_a_hypernetwork() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from common.timing import StepClock
 from hba.algorithms import LambdaSteps
+from hba.algorithms.lambda_steps import images_at_once
 from hba.data import SearchData
 from hba.data.loader import BatchStream
 from hba.models import build_model
@@ -80,7 +81,9 @@ PLAIN = Floor(validates="nothing")
 def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, BatchStream]:
     """Batches of training and of validation images, as many as the search takes."""
     algorithm, batch_size = config.algorithm, config.batch_size
-    validated = algorithm.validated_at_once(batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
+    validated = (
+        images_at_once(algorithm.val_batch_size, batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
+    )
     return BatchStream(data.train, batch_size, seed=0), BatchStream(data.val, validated, seed=0)
 
 

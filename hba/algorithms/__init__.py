@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.fixed_noise import FixedNoise
 from hba.algorithms.hba_lookahead import HbaLookahead
-from hba.algorithms.hypergradient import Hypergradient
+from hba.algorithms.hypergradient import FixedNoise, Hypergradient
 from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
@@ -21,38 +20,12 @@ def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
     return MappingProxyType({algorithm.name: algorithm for algorithm in algorithms})
 
 
-ALGORITHMS = _by_name(
-    Lookahead,
-    Hypergradient,
-    HbaLookahead,
-    Joint,
-    FixedNoise,
-    HyperPopulation,
-    Population,
-    SelfTuning,
-    DeltaSelfTuning,
-)
-"""By name, the default first."""
-
 PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
 """The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
+_OTHERS = (HbaLookahead, Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
+ALGORITHMS = _by_name(Lookahead, Hypergradient, *_OTHERS)
+"""By name, the default first."""
 
-__all__ = [
-    "ALGORITHMS",
-    "PAPER_ALGORITHMS",
-    "Algorithm",
-    "DeltaSelfTuning",
-    "FixedNoise",
-    "HbaLookahead",
-    "HyperPopulation",
-    "Hypergradient",
-    "ImageTask",
-    "Joint",
-    "LambdaSteps",
-    "Lookahead",
-    "Population",
-    "SearchState",
-    "SelfTuning",
-    "Task",
-    "UpdateSchedule",
-]
+__all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]
+__all__ += ["DeltaSelfTuning", "FixedNoise", "HbaLookahead", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]
+__all__ += ["Population", "SelfTuning", "UpdateSchedule"]

@@ -1,4 +1,4 @@
-"""Hypernetwork-Based Augmentation: Algorithm 2 of the paper, which is its Algorithm 6.
+"""Hypernetwork-Based Augmentation: Algorithm 2 of the paper, which is its Algorithm 6; and Algorithm 5 before it.
 
 symbol              in the code                              meaning
 phi                 state.learner.hypernetwork               parameters of the hypernetwork
@@ -37,7 +37,7 @@ from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
-from hba.distributed.collectives import means
+from hba.distributed.collectives import local_shard, means
 from hba.errors import SettingsError
 from hba.utils.settings import DefaultText
 
@@ -75,11 +75,6 @@ class ScaledMover(LambdaMover):
     """A mover of lambda whose noise is learnt."""
 
     scale: LearntScale
-
-
-def spread_of(sigma: float) -> float:
-    """The inverse of softplus, for sigma above 0."""
-    return sigma + math.log(-math.expm1(-sigma))
 
 
 def scale_of(state: GradientState[L]) -> LearntScale | None:
@@ -130,7 +125,8 @@ class Hypergradient(LambdaSteps, HyperLayers):
         mover = super().mover(task, lam)
         if self.sigma_entropy is None:
             return mover
-        spread = torch.full_like(lam.detach(), spread_of(self.sigma)).requires_grad_()
+        inverse_softplus = self.sigma + math.log(-math.expm1(-self.sigma))
+        spread = torch.full_like(lam.detach(), inverse_softplus).requires_grad_()
         scale = LearntScale(spread, self.optimizer_of([spread], self.lambda_learning_rate))
         return ScaledMover(**vars(mover), scale=scale)
 
@@ -198,6 +194,32 @@ class Hypergradient(LambdaSteps, HyperLayers):
         """Let the center of a centered response follow lambda."""
         if RESPONSES[self.response].centered:
             state.learner.hypernetwork.center.copy_(state.lam.detach())
+
+
+@dataclass(kw_only=True)
+class FixedNoiseState(HyperGradientState):
+    """noise (B, n): epsilon, standard normal; row i belongs to the i-th image of every batch until it is drawn anew."""
+
+    noise: Tensor
+
+
+class FixedNoise(Hypergradient):
+    """Algorithm 5, from which the paper derives HBA: the noise stays the same over the T_train training steps between
+    lambda steps.
+    """
+
+    name: ClassVar[str] = "fixed-noise"
+
+    def begin(self, task: Task, networks: Networks) -> Any:
+        begun = super().begin(task, networks)
+        noise = torch.zeros(begun.train_stream.batch_size, task.space.n, device=task.device)
+        return FixedNoiseState(**vars(begun), noise=noise)
+
+    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+        assert isinstance(state, FixedNoiseState)
+        if state.step % self.train_steps == 0:
+            state.noise.normal_(generator=state.generator)
+        return local_shard(state.noise)
 
 
 def update_phi(

@@ -151,11 +151,7 @@ class LambdaSteps(Noisy):
     def resolved(self, batch_size: int) -> Self:
         if self.val_batch_size != HALF:
             return self
-        return self.model_copy(update={"val_batch_size": self.validated_at_once(batch_size)})
-
-    def validated_at_once(self, batch_size: int) -> int:
-        """Validation images of a batch. batch_size: of training."""
-        return images_at_once(self.val_batch_size, batch_size)
+        return self.model_copy(update={"val_batch_size": images_at_once(self.val_batch_size, batch_size)})
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
@@ -165,7 +161,7 @@ class LambdaSteps(Noisy):
         return LambdaMover(
             start=lam.detach().clone(),
             optimizer=self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate),
-            val_stream=task.val_stream(self.validated_at_once(task.config.batch_size)),
+            val_stream=task.val_stream(images_at_once(self.val_batch_size, task.config.batch_size)),
             strength=SharedDirections(offsets, log_spread, shared_optimizer),
         )
 
@@ -289,7 +285,7 @@ def _away(operation: Operation, copy: int) -> int:
 
 
 def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
-    """What the setting stands for, beside a batch of training images."""
+    """Validation images of a batch, by the setting and the number of training images of a batch."""
     if val_batch_size is None:
         return batch_size
     if val_batch_size == HALF:

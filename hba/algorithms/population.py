@@ -58,37 +58,23 @@ class PopulationModel(InnerModel):
         members = [networks(number).to(task.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
         optimizer, schedule = task.optimizer_of(weights.values())
-        return cls(
-            optimizer=optimizer,
-            schedule=schedule,
-            template=members[0],
-            weights=weights,
-            buffers=buffers,
-            best_weights={name: tensor[0].detach().clone() for name, tensor in weights.items()},
-            best_buffers={name: tensor[0].clone() for name, tensor in buffers.items()},
-        )
+        best = [{name: one[0].detach().clone() for name, one in stacked.items()} for stacked in (weights, buffers)]
+        own = {"weights": weights, "buffers": buffers, "best_weights": best[0], "best_buffers": best[1]}
+        return cls(optimizer=optimizer, schedule=schedule, template=members[0], **own)
 
-    def members(self) -> list[tuple[Tensors, Tensors]]:
+    def members(self) -> list[Tensors]:
         """Views of each member's weights and buffers."""
-
-        def each(stacked: Tensors) -> list[Tensors]:
-            by_member = zip(*(tensor.unbind() for tensor in stacked.values()), strict=True)
-            return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
-
-        weights = each(self.weights)
-        # A network without buffers has none for each member.
-        return list(zip(weights, each(self.buffers) or [{}] * len(weights), strict=True))
+        stacked = {**self.weights, **self.buffers}
+        by_member = zip(*(tensor.unbind() for tensor in stacked.values()), strict=True)
+        return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
 
     def forward(self, inputs: Tensor, batched: bool) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
-
-        def one(weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
-            return functional_call(self.template, (weights, buffers), (x,))
-
+        one = partial(functional_call, self.template)
         try:
             if batched:
-                return vmap(one, randomness="different")(self.weights, self.buffers, inputs)
-            return torch.stack([one(*member, x) for member, x in zip(self.members(), inputs, strict=True)])
+                return vmap(one, randomness="different")({**self.weights, **self.buffers}, inputs)
+            return torch.stack([one(member, x) for member, x in zip(self.members(), inputs, strict=True)])
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError) as error:
@@ -101,10 +87,9 @@ class PopulationModel(InnerModel):
     @torch.no_grad()
     def to_module(self, lam: Tensor) -> nn.Module:
         network = copy.deepcopy(self.template)
-        for name, weight in self.best_weights.items():
-            network.get_parameter(name).copy_(weight)
-        for name, buffer in self.best_buffers.items():
-            network.get_buffer(name).copy_(buffer)
+        own = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+        for name, best in {**self.best_weights, **self.best_buffers}.items():
+            own[name].copy_(best)
         return network
 
     @torch.no_grad()
@@ -169,13 +154,13 @@ class Exploring(Noisy):
         lam = self.start(task)
         state = PopulationState.of(task, lam, learner, lam_rows=lam)
         # A training set smaller than batch_size makes smaller batches.
-        state.lam_rows = self.explored(state, self.n_members(state.train_stream.batch_size))
+        self.explore(state, self.n_members(state.train_stream.batch_size))
         return state
 
-    def explored(self, state: PopulationState[L], n_members: int) -> Tensor:
-        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma: (n_members, n)."""
+    def explore(self, state: PopulationState[L], n_members: int) -> None:
+        """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard deviation sigma."""
         noise = torch.randn(n_members, len(state.lam), generator=state.generator, device=state.device)
-        return state.lam.detach() + self.sigma * noise
+        state.lam_rows = state.lam.detach() + self.sigma * noise
 
     def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
         """k, a tensor (1,): the member with the least loss on all of D_V. Sets lambda to lambda_k.
@@ -188,10 +173,6 @@ class Exploring(Noisy):
         state.lam.copy_(state.lam_rows.index_select(0, k)[0])
         state.totals.add_lambda(losses.index_select(0, k)[0])
         return k
-
-    def explore(self, state: PopulationState[L]) -> None:
-        """lambda_i = lambda + epsilon_i for every member."""
-        state.lam_rows = self.explored(state, len(state.lam_rows))
 
 
 class Population(Exploring):
@@ -215,11 +196,12 @@ class Population(Exploring):
         self.update(task, state)
         state.step += 1
         if state.step % self.train_steps == 0:
-            learner = state.learner
+            learner, n_members = state.learner, len(state.lam_rows)
             learner.template.eval()
             k = self.select(task, state, [partial(functional_call, learner.template, one) for one in learner.members()])
             learner.exploit(k)
-            self.explore(state)
+            self.explore(state, n_members)
+            learner.explore(self.weight_sigma, state.generator)
 
     def update(self, task: Task, state: PopulationState[PopulationModel]) -> None:
         """Equation 1 for every member: one SGD step on its own images, augmented by its own policy."""
@@ -235,11 +217,6 @@ class Population(Exploring):
         losses.sum().backward()
         learner.update()
         state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
-
-    def explore(self, state: PopulationState[Any]) -> None:
-        """theta_i + epsilon'_i and lambda_i + epsilon_i (lines 12 and 13), for every member, the selected one too."""
-        super().explore(state)
-        state.learner.explore(self.weight_sigma, state.generator)
 
 
 class HyperPopulation(Exploring, HyperLayers):
@@ -260,4 +237,4 @@ class HyperPopulation(Exploring, HyperLayers):
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()
             self.select(task, state, [partial(hypernetwork, lam=lam) for lam in state.lam_rows])
-            self.explore(state)
+            self.explore(state, len(state.lam_rows))

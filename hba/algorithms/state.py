@@ -14,7 +14,7 @@ from hba.algorithms.task import Task
 from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.hypernet import HyperNetwork, TunedRates
-from hba.models import Start, build_model
+from hba.models import build_model
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import check_trainable
@@ -22,26 +22,17 @@ from hba.training.optim import Plateau
 from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]
-"""The network of a member, counted from 0, that a search starts from. A search with one network takes the first."""
+"""The initial network of a member, counted from 0. A search with one network takes the first."""
 
 
-def named_networks(
-    model: str,
-    n_classes: int,
-    seed: int,
-    image_size: int | None = None,
-    start: Start | None = None,
-    in_channels: int = 3,
-) -> Networks:
-    """Networks of the same model, each with its own initial weights. The arguments are those of build_model."""
-    return lambda member: build_model(
-        model,
-        n_classes,
-        derived_seed(seed, "weights" if member == 0 else f"weights of member {member}"),
-        image_size,
-        start,
-        in_channels,
-    )
+def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Networks:
+    """Networks of the same model, each with its own initial weights. further: arguments of build_model."""
+
+    def network(member: int) -> nn.Module:
+        label = "weights" if member == 0 else f"weights of member {member}"
+        return build_model(model, n_classes, derived_seed(seed, label), *further)
+
+    return network
 
 
 def equal_networks(network: nn.Module) -> Networks:
@@ -159,10 +150,6 @@ class EpochTotals:
     lambda_loss: Tensor
     lambda_steps: Tensor
 
-    @staticmethod
-    def zero(device: torch.device) -> "EpochTotals":
-        return EpochTotals(*torch.zeros(5, device=device).unbind())
-
     def add_training(self, loss: Tensor, error: Tensor) -> None:
         """Loss () and share of errors () of a training step."""
         self.train_loss += loss
@@ -212,8 +199,8 @@ class SearchState(Generic[L]):
     @classmethod
     def of(cls, task: Task, lam: Tensor, learner: L, **further: Any) -> Self:
         """The state before the first step. further: fields of a subclass."""
-        stream, generator, totals = task.train_stream(), task.generator(), EpochTotals.zero(task.device)
-        return cls(lam=lam, learner=learner, train_stream=stream, generator=generator, totals=totals, **further)
+        stream, totals = task.train_stream(), EpochTotals(*torch.zeros(5, device=task.device).unbind())
+        return cls(lam=lam, learner=learner, train_stream=stream, generator=task.generator(), totals=totals, **further)
 
     @property
     def steps_per_epoch(self) -> int:

@@ -131,8 +131,7 @@ def cosine_factors(task: ImageTask, state: PopulationState[Any]) -> list[float]:
 
 def build_member(state: PopulationState[Any], number: int) -> nn.Module:
     network = copy.deepcopy(state.learner.template)
-    weights, buffers = state.learner.members()[number]
-    network.load_state_dict({**weights, **buffers})
+    network.load_state_dict(state.learner.members()[number])
     return network
 
 
@@ -173,7 +172,8 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one(monkeypa
         assert torch.equal(state.learner.best_weights[name], weights[name])
     for slot, expected in zip(state.learner.optimizer.state.values(), momentum, strict=True):
         assert torch.equal(slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"]))
-    algorithm_of(task).explore(state)
+    algorithm_of(task).explore(state, 4)
+    state.learner.explore(0.02, state.generator)
     assert torch.equal(state.lam, lam)
     noise = torch.cat([(state.learner.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
     assert math.isclose(noise.std().item(), 0.02, rel_tol=0.02)

@@ -13,7 +13,7 @@ from torch import Tensor
 import hba
 from hba.algorithms import Algorithm, Lookahead, SearchState, Task
 from hba.algorithms.scores import AugmentedBatch
-from hba.algorithms.state import EpochTotals, NetworkModel, Networks
+from hba.algorithms.state import NetworkModel, Networks
 
 
 class Drifting(Algorithm):
@@ -25,13 +25,7 @@ class Drifting(Algorithm):
     """How far it goes."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        return SearchState(
-            lam=task.initial_lambda(self.initial_fraction),
-            learner=NetworkModel.of(task, networks(0)),
-            train_stream=task.train_stream(),
-            generator=task.generator(),
-            totals=EpochTotals.zero(task.device),
-        )
+        return SearchState.of(task, self.start(task), NetworkModel.of(task, networks(0)))
 
     def step(self, task: Task, state: SearchState[NetworkModel]) -> None:
         images, labels = state.train_stream.next()
