@@ -9,7 +9,7 @@ from torch import Tensor
 import hba
 from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
 from hba.data.folder import files_in
-from hba.data.reading import deep_or_none, levels_of, read_image
+from hba.data.reading import read_image
 from hba.errors import DataError, SettingsError
 from hba.report.findings import reach_line, shares_line
 from hba.schedule.pictures import draw_augmented, is_seen
@@ -74,7 +74,6 @@ def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | N
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
     files = [path for one in given for path in _files(one)]
     levels = DataConfig.make({"levels": settings.get("levels")}).levels if isinstance(settings, dict) else None
-    levels = levels_of((deep for deep in map(deep_or_none, files) if deep is not None), levels)[0]
     pixels = []
     for path in files:
         try:

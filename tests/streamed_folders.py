@@ -1,5 +1,6 @@
 """Folders of small noisy images, and what is streamed from them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
 
 
 def pool_in(folder: Path, skip_broken: bool = False) -> Pool:
-    return folder_source(folder, skip_broken).train
+    return replace(folder_source(folder).train, skip_broken=skip_broken)
 
 
 def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
     pool = pool_in(folder, skip_broken)
-    return StreamedImages.of(pool, np.arange(len(pool.labels)), SIZE, workers)
+    return StreamedImages.of(pool, SIZE, workers)
 
 
 def kept(folder: Path) -> LabelledImages:

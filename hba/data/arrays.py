@@ -4,7 +4,7 @@ import contextlib
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -17,20 +17,12 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.folder import class_folders, folder_pool
+from hba.data.folder import folder_source
 from hba.data.images import CHANNELS, MOST_CHANNELS, LabelledImages, OnRead, channels_axis, checked_images
-from hba.data.labels import (
-    check_truth_values,
-    check_two_classes,
-    class_name,
-    is_multi_label,
-    labels_of,
-    multi_label_fact,
-    split_role,
-)
+from hba.data.labels import SPLITS, check_truth_values, class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
-from hba.data.pool import Items, Pool, ReadPart, Source
-from hba.data.reading import Deep, Levels, fitted, to_8_bits
+from hba.data.pool import Items, Part, Pool, Source, source_of
+from hba.data.reading import Levels, fitted, is_deep, to_8_bits
 from hba.errors import DataError
 from hba.utils.files import reason_of
 
@@ -47,7 +39,7 @@ NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
 """Of data sets that `hba.search` and `hba.evaluate` take by name."""
 
-_CLASSES: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
+TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
     {
         "cifar10": ("CIFAR10", [{"train": True}], {"train": False}),
         "cifar100": ("CIFAR100", [{"train": True}], {"train": False}),
@@ -63,78 +55,52 @@ IMAGES, LABELS = ("images", "x"), ("labels", "y")
 """What arrays are called, with or without a split's name before or after it: train_images, x_test."""
 
 
+def fitted_channels(pixels: np.ndarray, image_size: int) -> Tensor:
+    """uint8 (C, H, W), each channel fitted as Pillow fits a grey image."""
+    return torch.cat([fitted(Image.fromarray(np.ascontiguousarray(channel)), image_size)[:1] for channel in pixels])
+
+
+def resized(pixels: np.ndarray, image_size: int) -> Tensor:
+    """uint8 (C, H, W), as torchvision resizes a tensor."""
+    return TF.resize(torch.from_numpy(pixels), [image_size, image_size], antialias=True)
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayItems(Items):
-    """Images in memory, uint8 (N, C, H, W); one channel becomes three."""
+    """Images of an array (N, C, H, W), which `load` returns when it is first needed; one channel becomes three.
 
-    images: Tensor
+    place: where they are, for messages. resize: for images of another size than is asked for.
+    """
 
-    def read_batch(self, numbers: np.ndarray, image_size: int, levels: Levels | None) -> ReadPart:
-        images = self.images[torch.from_numpy(numbers)]
-        if images.shape[-2:] != (image_size, image_size):
-            images = TF.resize(images, [image_size, image_size], antialias=True)
-        return (images.repeat(1, 3, 1, 1) if images.shape[1] == 1 else images), []
-
-    def name(self, number: int) -> str:
-        return str(number)
-
-    def hash(self, number: int) -> ImageHash:
-        return hash_of_pixels(self.images[number].numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class NpzItems(Items):
-    """The images of an array in a file, which is read when it is first needed. All types but uint8 count as deep."""
-
-    file: Path
-    array: str
-    n_labels: int
+    load: Callable[[], np.ndarray]
+    place: str
+    resize: Callable[[np.ndarray, int], Tensor] = fitted_channels
+    hashed_by = "pixels"
 
     @cached_property
     def images(self) -> np.ndarray:
-        """(N, H, W) or (N, H, W, C) with C above 1. DataError for anything else."""
-        images = _array(self.file, self.array)
-        axis = channels_axis(images.shape, first=3)
-        is_grey = images.ndim == 3 and 0 not in images.shape[1:]
-        if images.shape[:1] != (self.n_labels,) or images.dtype.kind not in "uif" or not (axis or is_grey):
-            raise DataError(
-                f"{self.array} of {self.file} must hold numbers, best uint8, of the shape (N, H, W), (N, H, W, C) or "
-                f"(N, C, H, W), one image for each of the {self.n_labels} labels, with 1, 3 or fewer channels than "
-                f"pixels a side, at most {MOST_CHANNELS}, got {images.dtype} of {images.shape}"
-            )
-        images = images.transpose(0, 2, 3, 1) if axis == 1 else images
-        return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
+        return self.load()
 
     @property
     def n_channels(self) -> int:  # type: ignore[override]
-        return self.images.shape[3] if self.images.ndim == 4 else 3
+        return 3 if self.images.shape[1] == 1 else self.images.shape[1]
 
     def name(self, number: int) -> str:
-        return f"number {number} of {self.array} in {self.file}"
+        return f"number {number} of {self.place}"
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
-        values = np.ascontiguousarray(self.images[number])
-        if values.dtype != np.uint8:
-            if levels is None and np.isfinite(values).all():
-                raise DataError(f"it is {values.dtype}, and no levels say what is black and white")
-            values = to_8_bits(values.astype(np.float64), levels or (0, 1))
-        if values.ndim == 3 and values.shape[2] not in CHANNELS:
-            channels = (fitted(Image.fromarray(channel), image_size)[:1] for channel in np.moveaxis(values, 2, 0))
-            return torch.cat(list(channels))
-        return fitted(Image.fromarray(values), image_size)
+        pixels = to_8_bits(self.images[number], levels)
+        is_fit = pixels.shape[1:] == (image_size, image_size)
+        return torch.tensor(pixels) if is_fit else self.resize(pixels, image_size)
 
-    def deep(self, number: int) -> Deep | None:
-        values = self.images[number]
-        if values.dtype == np.uint8 or not np.isfinite(values).all():
-            return None
-        return Deep(self.name(number), values.dtype.kind == "f", float(values.min()), float(values.max()))
+    def deep(self, number: int) -> np.ndarray | None:
+        return None if self.images.dtype == np.uint8 else self.images[number]
 
     def hash(self, number: int) -> ImageHash:
-        pixels = self.images[number]
-        return hash_of_pixels(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+        return hash_of_pixels(self.images[number])
 
 
-def npz_source(file: Path, skip_broken: bool = False) -> Source:
+def npz_source(file: Path) -> Source:
     """Arrays `images` and `labels`, or such for each split: `train_images`, `train_labels`, `test_images`, ...
 
     Arrays `x` and `y` are the same. images (N, H, W) or (N, H, W, C); labels (N,) or (N, 1), numbers or names, which
@@ -143,38 +109,30 @@ def npz_source(file: Path, skip_broken: bool = False) -> Source:
     and images keep their order. The images of a test split are not read before they are asked for.
     DataError for files that cannot be used.
     """
-    parts = _parts(file)
-    arrays = {part: _array(file, name) for part, (_, name) in parts.items()}
-    is_matrix = is_multi_label(arrays["train"]) and arrays["train"].shape[1] > 1
-    if is_matrix:
-        class_names = tuple(map(str, range(arrays["train"].shape[1])))
-    else:
-        class_names = tuple(sorted(set(_class_labels(arrays["train"], f"{parts['train'][1]} of {file}"))))
-        check_two_classes(class_names, file)
+    arrays = _names_of_arrays(file)
+    labels = {role: _opened(file, name) for role, (_, name) in arrays.items()}
+    trained = labels[SPLITS[0]]
+    n_classes = trained.shape[1] if trained.ndim == 2 and trained.shape[1] > 1 else 0
 
-    def pool(part: str) -> Pool:
-        images, name = parts[part]
-        where, labels = f"{name} of {file}", arrays[part]
-        if is_matrix:
-            if labels.shape[1:] != (len(class_names),):
-                raise DataError(f"{where} must have the shape (N, {len(class_names)}), got {labels.shape}")
-            check_truth_values(labels, where)
-            labels, order = labels.astype(bool), np.arange(len(labels))
+    def part(role: str) -> Part:
+        images, name = arrays[role]
+        found, where = labels[role], f"{name} of {file}"
+        if found.shape[1:] not in ([(n_classes,)] if n_classes else [(), (1,)]) or not len(found):
+            raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), not empty, got {found.shape}")
+        if n_classes:
+            check_truth_values(found, where)
+            names = [tuple(str(number) for number in np.flatnonzero(row)) for row in found]
         else:
-            names = [[name] for name in _class_labels(labels, where)]
-            labels = labels_of(names, class_names, f"the split {part} of {file}")
-            order = labels.argsort(stable=True)
-        return Pool(NpzItems(file, images, len(labels)), labels[order], skip_broken, numbers=order)
+            names = [(class_name(label, f"number {n} of {where}"),) for n, label in enumerate(found.ravel().tolist())]
+        return Part(ArrayItems(partial(_images, file, images, len(found)), f"{images} in {file}"), names)
 
-    train = pool("train")
-    facts = (multi_label_fact(train.labels),) if is_matrix else ()
-    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
-    return Source(str(file), class_names, train, val, test, facts=facts)
+    parts = {role: partial(part, role) for role in arrays}
+    return source_of(file, parts, tuple(map(str, range(n_classes))), is_multi=n_classes > 0)
 
 
-def _parts(file: Path) -> Mapping[str, tuple[str, str]]:
+def _names_of_arrays(file: Path) -> Mapping[str, tuple[str, str]]:
     """By split, the names of its arrays of images and of labels. DataError where one of the two is missing."""
-    names = list(_opened(file, lambda arrays: arrays.files))
+    names = list(_opened(file))
     found: dict[str, dict[str, str]] = {}
     for name in names:
         words = [word for word in re.split(r"[\W_]+", name.casefold()) if word]
@@ -192,17 +150,27 @@ def _parts(file: Path) -> Mapping[str, tuple[str, str]]:
     return {role: (arrays["images"], arrays["labels"]) for role, arrays in found.items()}
 
 
-def _array(file: Path, name: str) -> np.ndarray:
-    return np.asarray(_opened(file, lambda arrays: arrays[name]))
+def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
+    """The array of that name as (N, C, H, W). DataError unless it holds so many images."""
+    found = _opened(file, name)
+    images = found[..., None] if found.ndim == 3 else found
+    axis = channels_axis(images.shape, first=3)
+    if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
+        raise DataError(
+            f"{name} of {file} must hold numbers, best uint8, of the shape (N, H, W), (N, H, W, C) or (N, C, H, W), "
+            f"one image for each of the {n_labels} labels, with 1, 3 or fewer channels than pixels a side, at most "
+            f"{MOST_CHANNELS}, got {found.dtype} of {found.shape}"
+        )
+    return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
-def _opened(file: Path, ask: Callable[[Any], Any]) -> Any:
-    """What `ask` returns for the opened file. Nothing in it can run code."""
+def _opened(file: Path, name: str | None = None) -> Any:
+    """The array of that name, or the names of all. Nothing in the file can run code."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no .npz file")
         with np.load(file, allow_pickle=False) as arrays:
-            return ask(arrays)
+            return arrays.files if name is None else np.asarray(arrays[name])
     except Exception as error:
         # A damaged file makes NumPy and zipfile raise exceptions of any kind.
         raise DataError(
@@ -210,23 +178,20 @@ def _opened(file: Path, ask: Callable[[Any], Any]) -> Any:
         ) from None
 
 
-def _class_labels(labels: np.ndarray, where: str) -> list[str]:
-    """The name of each label's class."""
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or not len(labels):
-        raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), not empty, got {labels.shape}")
-    names = [class_name(label, where) for label in labels.tolist()]
-    if None in names:
-        raise DataError(f"{where} has no label for number {names.index(None)}: remove it and its image")
-    return [str(name) for name in names]
-
-
-def builtin_source(name: str, root: Path, download: bool, skip_broken: bool = False) -> Source:
+def builtin_source(name: str, root: Path, download: bool) -> Source:
     """The data set of that exact name. root: folder of torchvision's files, and of ImageNet's folder."""
     if name == "digits":
         return _digits_source()
-    return _imagenet_source(root, skip_broken) if name == "imagenet" else _torchvision_source(name, root, download)
+    if name != "imagenet":
+        return _torchvision_source(name, root, download)
+    # Errors are reported on the validation images of ILSVRC 2012, so no search may see them.
+    splits = {"train": root / name / "train", "test": root / name / "val"}
+    if not all(folder.is_dir() for folder in splits.values()):
+        raise DataError(
+            f"{root / name} must hold the folders train and val of imagenet, which cannot be downloaded; give the "
+            "folder around imagenet by --data-root"
+        )
+    return replace(folder_source(root / name, splits), name=name)
 
 
 def _digits_source() -> Source:
@@ -234,51 +199,32 @@ def _digits_source() -> Source:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = torch.from_numpy(np.round(digits.images * (255 / 16)).astype(np.uint8))[:, None]
-    pool = Pool(ArrayItems(images), digits.target.astype(np.int64))
+    images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
+    pool = Pool(ArrayItems(lambda: images, "digits", resized), digits.target.astype(np.int64))
     return Source("digits", tuple(map(str, range(10))), train=pool, test_size=DIGITS_TEST_SIZE)
 
 
-def _imagenet_source(root: Path, skip_broken: bool) -> Source:
-    """ILSVRC 2012: root/imagenet/train/<wnid>/*.JPEG, and root/imagenet/val/<wnid>/*.JPEG as the test pool.
-
-    The literature reports errors on the validation images, so no search may see them; a search takes its own out of
-    train/. The labels of ILSVRC's test images were never published.
-    """
-    folder = root / "imagenet"
-    if not all((folder / part).is_dir() for part in ("train", "val")):
-        raise DataError(
-            f"{folder} must hold the folders train and val of imagenet, which cannot be downloaded; give the folder "
-            "around imagenet by --data-root"
-        )
-    class_names = class_folders(folder / "train")
-    pool = partial(folder_pool, class_names=class_names, skip_broken=skip_broken)
-    return Source("imagenet", class_names, train=pool(folder / "train"), test=partial(pool, folder / "val"))
-
-
 def _torchvision_source(name: str, root: Path, download: bool) -> Source:
-    """A torchvision data set, whose test part is opened only when it is asked for."""
+    """A torchvision data set, whose test part is opened only when it is asked for, but must be there."""
     import torchvision.datasets
 
-    class_name, training, testing = _CLASSES[name]
+    class_name, training, testing = TORCHVISION[name]
+    kind = getattr(torchvision.datasets, class_name)
 
     def part(arguments: Sequence[Mapping[str, Any]]) -> tuple[Pool, tuple[str, ...]]:
         with _explained(name, root):
-            kind = getattr(torchvision.datasets, class_name)
             return _pool([kind(str(root), download=download, **one) for one in arguments])
 
-    def check_test() -> None:
-        # torchvision looks for the test files of all other data sets when it opens their training files.
-        if class_name == "SVHN":
-            with _explained(name, root):
-                url, filename, md5 = torchvision.datasets.SVHN.split_list["test"]
-                if download:
-                    torchvision.datasets.utils.download_url(url, str(root), filename, md5)
-                elif not (root / filename).is_file():
-                    raise RuntimeError(f"there is no {filename}")
-
     pool, class_names = part(training)
-    return Source(name, class_names, train=pool, test=lambda: part([testing])[0], check_test=check_test)
+    if class_name == "SVHN":
+        # torchvision looks for the test files of all other data sets when it opens their training files.
+        with _explained(name, root):
+            url, filename, md5 = kind.split_list["test"]
+            if download:
+                torchvision.datasets.utils.download_url(url, str(root), filename, md5)
+            elif not (root / filename).is_file():
+                raise RuntimeError(f"there is no {filename}")
+    return Source(name, class_names, train=pool, test=lambda: part([testing])[0])
 
 
 @contextlib.contextmanager
@@ -296,15 +242,15 @@ def _pool(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
     """The images of all torchvision data sets, one after the other, and the class names of the first."""
     images = []
     for part in parts:
-        array = torch.as_tensor(part.data)
-        if array.ndim == 3:
-            images.append(array[:, None])
-        else:
-            images.append(array.permute(0, 3, 1, 2) if array.shape[-1] == 3 else array)
-    targets = [part.targets if hasattr(part, "targets") else part.labels for part in parts]
-    labels = np.concatenate([np.asarray(one) for one in targets])
+        array = np.asarray(part.data)
+        array = array[:, None] if array.ndim == 3 else array
+        images.append(array.transpose(0, 3, 1, 2) if array.shape[-1] == 3 else array)
+    labels = np.concatenate([np.asarray(part.targets if hasattr(part, "targets") else part.labels) for part in parts])
     class_names = getattr(parts[0], "classes", None) or (str(label) for label in range(labels.max() + 1))
-    return Pool(ArrayItems(torch.cat(images)), labels.astype(np.int64)), tuple(class_names)
+    together = images[0] if len(images) == 1 else np.concatenate(images)
+    return Pool(ArrayItems(lambda: together, type(parts[0]).__name__, resized), labels.astype(np.int64)), tuple(
+        class_names
+    )
 
 
 def from_dataset(
@@ -330,7 +276,7 @@ def from_dataset(
             raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
         image, label = sample
         try:
-            images.append(fitted(_picture(image), image_size, levels))
+            images.append(fitted(_picture(image, levels), image_size, levels))
         except ValueError as error:
             raise DataError(f"number {number} of the dataset: {error}") from None
         label = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
@@ -354,8 +300,10 @@ def _samples(dataset: Any) -> Iterator[Any]:
         raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}") from None
 
 
-def _picture(image: Any) -> Image.Image:
+def _picture(image: Any, levels: Levels | None) -> Image.Image:
     if isinstance(image, Image.Image):
+        if is_deep(image) and levels is None:
+            raise DataError("it has more than 8 bits: say by levels what is black and white")
         return image
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:

@@ -24,24 +24,23 @@ from hba.data.config import PREPARED_NAME, PREPARING_NAME
 from hba.data.images import OnRead
 from hba.data.labels import is_multi_label
 from hba.data.leakage import ImageHash, Kind
-from hba.data.pool import Items, Pool, ReadPart, Source, none_readable
+from hba.data.pool import Items, Pool, ReadPart, Source, check_readable
 from hba.data.reading import Levels, SkippedFile, printable
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 from hba.utils.settings import first_problem
 
-Part = Literal["train", "val", "test"]
+Role = Literal["train", "val", "test"]
 Count = Annotated[int, Field(ge=1)]
+AGAIN = "prepare the images anew"
 
 
-class PartEntry(pydantic.BaseModel):
+class PartEntry(pydantic.BaseModel, frozen=True):
     """A part. images: number of rows. digest: hash of all pixels. identified_by: see leakage.py.
 
-    unused: files that are no images: the number of the class or NO_CLASS, path, reason. broken: images that could not
-    be read: row, name, reason.
+    unused: files that are no images: -1, path, reason. broken: images that could not be read: row, name, reason.
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
     images: Count
     digest: str
     identified_by: Kind
@@ -49,14 +48,9 @@ class PartEntry(pydantic.BaseModel):
     broken: tuple[tuple[int, str, str], ...] = ()
 
 
-class About(pydantic.BaseModel):
-    """prepared_images.json. source: what was prepared. test_size: see pool.Source.
+class About(pydantic.BaseModel, frozen=True, allow_inf_nan=False):
+    """prepared_images.json. source: what was prepared. test_size: see pool.Source."""
 
-    found_by: the split seed of the images in which the levels of images of more than 8 bits were found; None where they
-    were given, or where there are no such images.
-    """
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     format: Literal["hba-prepared-images"] = "hba-prepared-images"
     version: Literal[1] = 1
     source: str
@@ -65,11 +59,10 @@ class About(pydantic.BaseModel):
     channels: Count
     multi_label: bool
     levels: Levels | None
-    found_by: int | None = None
     test_size: Count | None
     facts: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
-    parts: dict[Part, PartEntry]
+    parts: dict[Role, PartEntry]
 
     @staticmethod
     def read(folder: Path) -> "About":
@@ -82,7 +75,7 @@ class About(pydantic.BaseModel):
                 raise ValueError("there is no part train")
         except (OSError, ValueError) as error:
             reason = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-            raise DataError(f"cannot read {path} ({reason}); prepare the images anew") from None
+            raise DataError(f"cannot read {path} ({reason}); {AGAIN}") from None
         return about
 
 
@@ -91,13 +84,13 @@ class CachedDataset(Items):
     """The images of a part of a prepared folder; they stay in their file."""
 
     folder: Path
-    part: Part
+    role: Role
     about: About
     can_stream = True
 
     @property
     def entry(self) -> PartEntry:
-        return self.about.parts[self.part]
+        return self.about.parts[self.role]
 
     @property
     def hashed_by(self) -> Kind:  # type: ignore[override]
@@ -109,15 +102,14 @@ class CachedDataset(Items):
 
     def array(self, what: str, dtype: type[np.generic], *shape: int) -> np.ndarray:
         """A read-only array (N, *shape), mapped into memory; DataError for a file that is another or damaged."""
-        path = self.folder / f"{self.part}_{what}.npy"
-        shape = (self.entry.images, *shape)
+        path, shape = self.folder / f"{self.role}_{what}.npy", (self.entry.images, *shape)
         try:
             array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             if array.dtype != dtype or array.shape != shape:
                 raise ValueError(f"it must be {np.dtype(dtype)} of {shape}, got {array.dtype} of {array.shape}")
         except Exception as error:
             # A damaged header makes NumPy raise exceptions of any kind.
-            raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
+            raise DataError(f"cannot read {path} ({reason_of(error)}); {AGAIN}") from None
         return array
 
     @cached_property
@@ -133,8 +125,7 @@ class CachedDataset(Items):
         return {name: value for name, value in self.__dict__.items() if name != "images"}
 
     def name(self, number: int) -> str:
-        broken = self.known_broken.get(int(number))
-        return broken.path if broken else f"number {number} of {self.part} in {self.folder}"
+        return f"number {number} of {self.role} in {self.folder}"
 
     def read_batch(self, numbers: np.ndarray, image_size: int, levels: Levels | None) -> ReadPart:
         if image_size != self.about.image_size:
@@ -143,10 +134,12 @@ class CachedDataset(Items):
                 f"the images in {self.folder} were prepared with {self.about.image_size} pixels a side, but are to be "
                 f"read with {image_size}: give that image size, or prepare them anew with {image_size}"
             )
-        broken = [
-            (place, self.known_broken[n].reason) for place, n in enumerate(numbers.tolist()) if n in self.known_broken
-        ]
+        known = self.known_broken
+        broken = [(place, known[number]) for place, number in enumerate(numbers.tolist()) if number in known]
         return torch.from_numpy(np.take(self.images, numbers, axis=0)), broken
+
+    def deep(self, number: int) -> None:
+        return None
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
         digest = hashlib.sha256(f"{len(numbers)} prepared, {image_size} pixels, {self.entry.digest}".encode())
@@ -162,26 +155,16 @@ class CachedDataset(Items):
         return ImageHash(key, None if content < 0 else content)
 
 
-def cached_source(folder: Path, split_seed: int, classes: str | None) -> Source:
-    """The prepared images as a source. Those of a test part are not looked at before they are asked for.
-
-    SettingsError for another split, or fewer classes, than those in which the levels of images of more than 8 bits were
-    found: they would depend on images that are in the test split now.
-    """
+def cached_source(folder: Path) -> Source:
+    """The prepared images as a source. Those of a test part are not looked at before they are asked for."""
     about = About.read(folder)
-    if about.found_by is not None and "test" not in about.parts and (split_seed, classes) != (about.found_by, None):
-        raise SettingsError(
-            f"the levels of the images in {folder} were found with the split seed {about.found_by} and all classes: "
-            "keep both, or prepare the images with --levels"
-        )
 
-    def pool(part: Part) -> Pool:
-        items, n_classes = CachedDataset(folder, part, about), len(about.class_names)
-        labels = np.array(
-            items.array("labels", np.bool_, n_classes) if about.multi_label else items.array("labels", np.int64)
-        )
-        unused = tuple((label, SkippedFile(path, reason)) for label, path, reason in items.entry.unused)
-        return Pool(items, labels, skip_broken=True, unused=unused)
+    def pool(role: Role) -> Pool:
+        items = CachedDataset(folder, role, about)
+        n_classes = len(about.class_names)
+        labels = items.array("labels", np.bool_, n_classes) if about.multi_label else items.array("labels", np.int64)
+        unused = tuple(SkippedFile(path, reason) for _, path, reason in items.entry.unused)
+        return Pool(items, np.array(labels), unused=unused)
 
     return Source(
         name=str(folder),
@@ -202,38 +185,36 @@ class Prepared:
     folder: Path
     image_size: int
     class_names: tuple[str, ...]
-    n_images: Mapping[Part, int]
+    n_images: Mapping[Role, int]
     left_out: tuple[SkippedFile, ...]
 
 
 def check_out(folder: Path) -> None:
     """RunError unless the folder is new, empty, or holds what an interrupted call has left, which is overwritten."""
-    if (folder / PREPARED_NAME).exists():
-        raise RunError(f"{folder} already holds prepared images: choose another --out")
-    others = [path.name for path in folder.iterdir() if path.name != LOCK_NAME] if folder.is_dir() else []
-    if others and not (folder / PREPARING_NAME).exists():
-        raise RunError(f"{folder} must be a new or an empty folder, but holds {others[0]}; choose another --out")
+    names = {path.name for path in folder.iterdir()} - {LOCK_NAME} if folder.is_dir() else set()
+    if names and (PREPARED_NAME in names or PREPARING_NAME not in names):
+        raise RunError(f"{folder} must be a new or an empty folder, but holds {min(names)}; choose another --out")
 
 
 def write_cache(
-    folder: Path, source: Source, image_size: int, about: Mapping[str, Any], on_read: OnRead | None
+    folder: Path, source: Source, image_size: int, levels: Levels | None, on_read: OnRead | None
 ) -> Prepared:
-    """Prepare all images of the source. about: further fields of About. RunError for a folder that has no room."""
-    pools: dict[Part, Pool] = {"train": source.train}
+    """Prepare all images of the source. RunError for a folder that has no room."""
+    pools: dict[Role, Pool] = {"train": source.train}
     pools |= {"val": source.val} if source.val is not None else {}
     pools |= {"test": source.test()} if source.test is not None else {}
     total = sum(map(len, pools.values()))
-    entries: dict[Part, PartEntry] = {}
+    entries: dict[Role, PartEntry] = {}
     try:
         write_text(folder / PREPARING_NAME, "{}")
-        for part, pool in pools.items():
+        for role, pool in pools.items():
             before = sum(len(pools[other]) for other in entries)
 
             def count(done: int, before: int = before) -> None:
                 if on_read is not None:
                     on_read(before + done, total)
 
-            entries[part] = _write_part(folder, part, pool, image_size, count)
+            entries[role] = _write_part(folder, role, pool, image_size, count)
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
     text = About(
@@ -242,26 +223,26 @@ def write_cache(
         image_size=image_size,
         channels=source.train.items.n_channels,
         multi_label=is_multi_label(source.train.labels),
+        levels=levels,
         test_size=source.test_size,
         facts=source.facts,
         left_out=tuple((printable(item.path), item.reason) for item in source.left_out),
         parts=entries,
-        **about,
     ).model_dump_json(indent=2)
     write_text(folder / PREPARED_NAME, text + "\n")
     (folder / PREPARING_NAME).unlink()
     broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
-    unused = [item for pool in pools.values() for item in pool.left_out]
-    n_images = {part: entry.images - len(entry.broken) for part, entry in entries.items()}
+    unused = [item for pool in pools.values() for item in pool.unused]
+    n_images = {role: entry.images - len(entry.broken) for role, entry in entries.items()}
     return Prepared(folder, image_size, source.class_names, n_images, (*source.left_out, *unused, *broken))
 
 
-def _write_part(folder: Path, part: Part, pool: Pool, image_size: int, count: Callable[[int], None]) -> PartEntry:
+def _write_part(folder: Path, role: Role, pool: Pool, image_size: int, count: Callable[[int], None]) -> PartEntry:
     n, done, digest = len(pool), 0, hashlib.sha256()
     broken: list[tuple[int, str, str]] = []
     shape = (n, pool.items.n_channels, image_size, image_size)
     with (
-        (folder / f"{part}_images.npy").open("wb") as file,
+        (folder / f"{role}_images.npy").open("wb") as file,
         contextlib.closing(pool.read_parts(np.arange(n), image_size)) as parts,
     ):
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
@@ -269,19 +250,18 @@ def _write_part(folder: Path, part: Part, pool: Pool, image_size: int, count: Ca
             pixels = images.numpy().tobytes()
             file.write(pixels)
             digest.update(pixels)
-            broken += [(done + at, printable(pool.items.name(pool.numbers[done + at])), why) for at, why in lost]
+            broken += [(done + place, printable(item.path), item.reason) for place, item in lost]
             done += len(images)
             count(done)
-    if len(broken) == n:
-        raise none_readable(n, broken[0][1])
+    check_readable(n, [SkippedFile(name, reason) for _, name, reason in broken])
     hashes = [(one.key, one.content()) for one in pool.hashes()]
     rows = [(key, -1 if content is None else content) for key, content in hashes]
-    np.save(folder / f"{part}_identities.npy", np.array(rows, dtype=np.int64))
-    np.save(folder / f"{part}_labels.npy", pool.labels.astype(np.bool_ if is_multi_label(pool.labels) else np.int64))
+    np.save(folder / f"{role}_identities.npy", np.array(rows, dtype=np.int64))
+    np.save(folder / f"{role}_labels.npy", pool.labels)
     return PartEntry(
         images=n,
         digest=digest.hexdigest(),
         identified_by=pool.hashed_by,
-        unused=tuple((label, printable(item.path), item.reason) for label, item in pool.unused),
+        unused=tuple((-1, printable(item.path), item.reason) for item in pool.unused),
         broken=tuple(broken),
     )

@@ -38,13 +38,7 @@ def _checked_levels(levels: Levels) -> Levels:
 TwoLevels = Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)]
 
 
-def _checked_separator(separator: str) -> str:
-    if len(separator) != 1 or separator.isalnum():
-        raise SettingsError(f"must be one character that is no letter or digit, such as ;, got {separator!r}")
-    return separator
-
-
-Separator = Annotated[str, AfterValidator(_checked_separator)]
+Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
 class DataConfig(Settings):
@@ -84,9 +78,7 @@ class DataConfig(Settings):
     """Processes that read images while streaming."""
     skip_broken: bool = False
     """Omit images that cannot be read, and count them, instead of stopping."""
-    levels: Annotated[
-        TwoLevels | None, DefaultText("one pair for all images, found from those for training and validation")
-    ] = None
+    levels: Annotated[TwoLevels | None, DefaultText("0,65535, or 0,1 for floating point")] = None
     """Of images of more than 8 bits: the level that becomes black and the one that becomes white, such as 0,4095."""
 
     @property

@@ -1,15 +1,12 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-
-from hba.data.labels import SPLITS, split_called, unknown_class
-from hba.data.pool import NO_CLASS, NO_IMAGE, FileItems, Pool, Source
+from hba.data.labels import SPLITS, split_called
+from hba.data.pool import FileItems, Part, Source, source_of
 from hba.data.reading import SkippedFile, image_endings
 from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, RUNS
@@ -18,64 +15,40 @@ CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "ico
 """What systems put into folders; lower case."""
 
 
-def folder_source(folder: Path, skip_broken: bool = False) -> Source:
-    """The folder as a source of images. Reads names only; DataError for a folder that cannot be used."""
+def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
+    """The folder as a source of images. Reads names only; DataError for a folder that cannot be used.
+
+    splits: the folders of class folders of train, val and test; by default as find_splits finds them.
+    """
     if not folder.is_dir():
         raise DataError(
             f"{folder} is no folder; give a folder with one sub-folder of images for each class (unpack an archive), a "
             "table of images and labels (.csv, .parquet), or arrays (.npz)"
         )
-    layout = find_layout(folder)
-    class_names = class_folders(layout.train)
-    pool = partial(folder_pool, class_names=class_names, skip_broken=skip_broken)
-    train = pool(layout.train)
-    if layout.test is not None and not any(map(holds_images, subfolders(layout.test))):
-        # A search, which opens no test image, would not find out. It raises.
-        pool(layout.test, is_training=False)
-    return Source(
-        name=str(folder),
-        class_names=class_names,
-        train=train,
-        val=None if layout.val is None else pool(layout.val, is_training=False),
-        test=None if layout.test is None else partial(pool, layout.test, is_training=False),
-        left_out=layout.left_out,
-        facts=(layout.fact,) if layout.fact else (),
-    )
+    found = splits or find_splits(folder)
+    beside = [] if found["train"] == folder else set(subfolders(folder)) - set(found.values())
+    left_out = [SkippedFile(str(path), "beside the splits") for one in sorted(beside) for path in files_in(one)[0]]
+    parts = {role: partial(_part, path) for role, path in found.items()}
+    return source_of(folder, parts, [path.name for path in subfolders(found["train"])], left_out=left_out)
 
 
-def class_folders(folder: Path) -> tuple[str, ...]:
-    names = tuple(path.name for path in subfolders(folder))
-    if len(names) < 2:
-        raise DataError(
-            f"{folder} must hold one sub-folder of images for each of at least two classes, "
-            f"got {', '.join(map(repr, names)) or 'none'}"
-        )
-    return names
-
-
-def folder_pool(folder: Path, class_names: tuple[str, ...], skip_broken: bool, is_training: bool = True) -> Pool:
-    """The images of one split. A class without images is noted, but not of training images, which splitting refuses."""
-    unknown = [path.name for path in subfolders(folder) if path.name not in class_names]
-    if unknown:
-        raise unknown_class(str(folder), unknown[0])
+def _part(folder: Path) -> Part:
+    """The images of one split."""
     paths: list[Path] = []
-    labels: list[int] = []
+    names: list[tuple[str, ...]] = []
     loose = sorted(folder / entry.name for entry in _entries(folder) if not _why_no_image(entry))
-    unused = [(NO_CLASS, SkippedFile(str(path), "not in the folder of a class")) for path in loose]
-    for label, name in enumerate(class_names):
-        files, others = files_in(folder / name)
+    unused = [SkippedFile(str(path), "not in the folder of a class") for path in loose]
+    for class_folder in subfolders(folder):
+        files, others = files_in(class_folder)
         paths += files
-        labels += [label] * len(files)
-        unused += [(label, item) for item in others]
-        if not is_training and not files:
-            unused.append((label, SkippedFile(str(folder / name), NO_IMAGE)))
+        names += [(class_folder.name,)] * len(files)
+        unused += others
     if not paths:
-        found = next((f", but {item.path}" for _, item in unused if item.reason != NO_IMAGE), "")
         raise DataError(
-            f"{folder} holds no images in folders of classes{found}; it must hold one sub-folder for each class, with "
-            "images in .png, .jpg, .tif or another format"
+            f"{folder} holds no images in folders of classes{f', but {unused[0].path}' if unused else ''}; it must "
+            "hold one sub-folder for each class, with images in .png, .jpg, .tif or another format"
         )
-    return Pool(FileItems.of(folder, paths), np.array(labels), skip_broken, tuple(unused))
+    return Part(FileItems.of(folder, paths), names, tuple(unused))
 
 
 def is_clutter(name: str) -> bool:
@@ -90,8 +63,8 @@ def subfolders(folder: Path) -> list[Path]:
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
-    """The images in the folder and its sub-folders, sorted, and all other files but clutter; none without a folder."""
-    found = sorted(_files(folder)) if folder.is_dir() else []
+    """The images in the folder and its sub-folders, sorted, and all other files but clutter."""
+    found = sorted(_files(folder))
     images = [folder.joinpath(*parts) for parts, reason in found if not reason]
     return images, [SkippedFile(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
 
@@ -147,53 +120,29 @@ def _why_no_image(entry: "os.DirEntry[str]") -> str:
     return "" if is_file else "no file, or a link to a folder or to nothing"
 
 
-class Layout(NamedTuple):
-    """Where classes are. train: the folder of class folders; val and test: None where there is no such split.
+def find_splits(folder: Path) -> dict[str, Path]:
+    """The folders of class folders, by train, val and test; the folder itself, as train, where it has no splits.
 
-    left_out: files beside the splits. fact: which folders are read as which splits, where their names do not say it.
+    DataError for folders that could be splits or classes.
     """
-
-    train: Path
-    val: Path | None = None
-    test: Path | None = None
-    left_out: tuple[SkippedFile, ...] = ()
-    fact: str = ""
-
-
-def find_layout(folder: Path) -> Layout:
-    """Splits where the folder has them, else classes alone. DataError for folders that could be both."""
     children = subfolders(folder)
-    splits: dict[str, Path] = {}
-    for path in children:
-        if role := split_called(path.name):
-            if role in splits and any(map(subfolders, (path, splits[role]))):
-                raise _unclear(folder, path)
-            splits.setdefault(role, path)
-    if "train" not in splits or not subfolders(splits["train"]):
-        # A single class may be called train: a vehicle.
-        is_class = set(splits) == {"train"} and len(children) > 1
-        inner = [path for child in children for path in subfolders(child) if split_called(path.name)]
-        if (splits and not is_class) or inner:
-            raise _unclear(folder, inner[0] if inner else next(iter(splits.values())))
-        return Layout(folder)
-    train, val, test = (splits.get(role) for role in SPLITS)
-    assert train is not None
-    class_names = {path.name for path in subfolders(train)}
-    others = [path for path in children if path not in (train, val, test)]
-    for path in others:
+    named = {path: role for path in children if (role := split_called(path.name))}
+    splits = {role: path for path, role in reversed(named.items()) if role in SPLITS}
+    class_names = {path.name for path in subfolders(splits["train"])} if "train" in splits else set()
+    if class_names:
+        others = [path for path in children if path not in splits.values()]
         # A split whose name is not understood would be ignored silently.
-        if split_called(path.name) or class_names & {child.name for child in subfolders(path)}:
-            raise _unclear(folder, path)
-    left_out = [SkippedFile(str(path), f"beside the split {train.name}") for one in others for path in files_in(one)[0]]
-    found = {"training": train, "validation": val, "test": test}
-    names = {part: path.name for part, path in found.items() if path is not None}
-    fact = ", ".join(f"{part} images from {name}" for part, name in names.items())
-    return Layout(train, val, test, tuple(left_out), "" if set(names.values()) <= set(SPLITS) else fact)
-
-
-def _unclear(folder: Path, path: Path) -> DataError:
-    return DataError(
-        f"it is not clear whether {path} is a split or a class: {folder} must hold either <class>/*, or "
-        "train/<class>/* and optionally val/<class>/*, which a search may see, and test/<class>/*, which it may not; "
-        "rename or move it"
-    )
+        unclear = [path for path in others if path in named or class_names & {child.name for child in subfolders(path)}]
+    else:
+        splits = {"train": folder}
+        unclear = [path for child in children for path in subfolders(child) if split_called(path.name)]
+        if list(named.values()) != ["train"] or len(children) == 1:
+            # A single class may be called train: a vehicle.
+            unclear += named
+    if unclear:
+        raise DataError(
+            f"it is not clear whether {unclear[0]} is a split or a class: {folder} must hold either <class>/*, or "
+            "train/<class>/* and optionally val/<class>/*, which a search may see, and test/<class>/*, which it may "
+            "not; rename or move it"
+        )
+    return splits

@@ -1,7 +1,7 @@
 """Labelled images in memory, and what a search and an evaluation may see of a data set."""
 
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.labels import as_tensor_of, check_labels_of, checked_labels
+from hba.data.labels import as_tensor, checked_labels, is_multi_label
 from hba.data.leakage import Listing
-from hba.data.reading import Levels, SkippedFile, without_doubles
+from hba.data.reading import SkippedFile
 from hba.errors import DataError
 from hba.utils.text import first_of
 
@@ -29,11 +29,14 @@ CHANNELS = (1, 3)
 MOST_CHANNELS = 64
 
 
-class Measurable(Protocol):
-    """Labelled images that a network can be measured on.
+class Images(Protocol):
+    """Labelled images, in memory or left in their files.
 
     left_out: files that could not be read. once: every image, once, in order; the last batch may be smaller. share:
-    which batches, the others are not read. close: ends everything that still reads ahead.
+    which batches, the others are not read. batches: the images at the indices `order` (n,), in batches of exactly
+    batch_size, from batch number `start` on. mean_color, std_color: of each channel over all pixels, in [0, 1], rounded
+    to 6 digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data. close: ends everything
+    that still reads ahead.
     """
 
     @property
@@ -41,29 +44,19 @@ class Measurable(Protocol):
     @property
     def image_size(self) -> int: ...
     @property
+    def n_channels(self) -> int: ...
+    @property
     def labels(self) -> Tensor: ...
     @property
     def left_out(self) -> tuple[SkippedFile, ...]: ...
     def __len__(self) -> int: ...
     def to(self, device: torch.device) -> Self: ...
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]: ...
-    def close(self) -> None: ...
-
-
-class Images(Measurable, Protocol):
-    """Labelled images that a network can be trained on too, in memory or left in their files.
-
-    batches: the images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on.
-    mean_color, std_color: of each channel over all pixels, in [0, 1], rounded to 6 digits; a deviation of 0 becomes 1.
-    fingerprint: a hash that is equal for equal data.
-    """
-
-    @property
-    def n_channels(self) -> int: ...
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]: ...
     def mean_color(self) -> Colors: ...
     def std_color(self) -> Colors: ...
     def fingerprint(self) -> str: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +128,7 @@ class LabelledImages:
         return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class LazySplit:
     """The test split: its images are read when they are first asked for, and kept from then on.
 
@@ -149,26 +142,26 @@ class LazySplit:
     device: torch.device = CPU
     is_streamed: bool = False
     not_images: tuple[SkippedFile, ...] = ()
-    _kept: list[Images] = field(default_factory=list)
+    _images: Images | None = None
 
     def __repr__(self) -> str:
         count = "images" if self.n_known is None else f"{self.n_known} images"
-        return f"LazySplit({count} of {self.image_size} pixels, {'read' if self._kept else 'not read yet'})"
+        return f"LazySplit({count} of {self.image_size} pixels, {'not read yet' if self._images is None else 'read'})"
 
     def opened(self) -> Images:
-        if not self._kept:
-            self._kept.append(self.read().to(self.device))
-        return self._kept[0]
+        if self._images is None:
+            self._images = self.read().to(self.device)
+        return self._images
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
-        return (*self.not_images, *(item for images in self._kept for item in images.left_out))
+        return (*self.not_images, *(() if self._images is None else self._images.left_out))
 
     def __len__(self) -> int:
         return len(self.opened())
 
     def to(self, device: torch.device) -> "LazySplit":
-        return replace(self, device=device, _kept=[images.to(device) for images in self._kept])
+        return replace(self, device=device, _images=None if self._images is None else self._images.to(device))
 
     @property
     def labels(self) -> Tensor:
@@ -178,82 +171,89 @@ class LazySplit:
         return self.opened().once(batch_size, share)
 
     def close(self) -> None:
-        for images in self._kept:
-            images.close()
+        if self._images is not None:
+            self._images.close()
 
 
 @dataclass(frozen=True, repr=False)
-class SearchData:
-    """What a policy search may see. There is no test split in it.
+class _Data:
+    """What SearchData and EvaluationData share.
 
-    class_names: by label. not_images: other files that were found among the images. facts: sentences on how the data
-    were read. levels: those that become black and white in images of more than 8 bits. test_images: how many are kept
-    for the test; 0 where there is a test part apart, None where nothing is known of one. listing: of images that are
-    not the caller's own. DataError for images and labels that do not fit together.
+    not_images: other files that were found among the images. facts: sentences on how the data were read. listing: of
+    images that are not the caller's own. DataError for images and labels that do not fit together.
     """
 
     name: str
     class_names: tuple[str, ...]
     train: Images
-    val: Images
-    not_images: tuple[SkippedFile, ...] = ()
-    facts: tuple[str, ...] = ()
-    levels: Levels | None = None
-    test_images: int | None = None
+    not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
+    facts: tuple[str, ...] = field(default=(), kw_only=True)
     listing: Listing | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, validation=self.val))
+        object.__setattr__(self, "class_names", _checked(self.class_names, self.parts))
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """By name, the two splits."""
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
-        return f"SearchData({self.name!r}, {classes}, train={self.train!r}, val={self.val!r})"
+        parts = ", ".join(f"{name}={part!r}" for name, part in self.parts.items())
+        return f"{type(self).__name__}({self.name!r}, {classes}, {parts})"
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that is not used, as far as it was tried, with the reason."""
-        return without_doubles(self.not_images, self.train.left_out, self.val.left_out)
+        """Every file that is not used, as far as it was tried, with the reason; each once."""
+        of_parts = [item for part in self.parts.values() for item in part.left_out]
+        return tuple(dict.fromkeys([*self.not_images, *of_parts]))
 
-    def in_color(self) -> "SearchData":
+    def in_color(self) -> Self:
         """Images in memory with three channels."""
-        return replace(self, train=_in_color(self.train), val=_in_color(self.val))
+        return self._map(lambda part: part.in_color() if isinstance(part, LabelledImages) else part)
 
-    def to(self, device: torch.device) -> "SearchData":
-        return replace(self, train=self.train.to(device), val=self.val.to(device))
+    def to(self, device: torch.device) -> Self:
+        return self._map(lambda part: part.to(device))
+
+    def _map(self, function: Callable[[Any], Any]) -> Self:
+        return replace(self, **{name: function(part) for name, part in self.parts.items()})
 
     def close(self) -> None:
         """End everything that still reads images ahead."""
-        self.train.close()
-        self.val.close()
+        for part in self.parts.values():
+            part.close()
 
 
 @dataclass(frozen=True, repr=False)
-class EvaluationData:
+class SearchData(_Data):
+    """What a policy search may see. There is no test split in it.
+
+    class_names: by label. test_images: how many are kept for the test; 0 where there is a test part apart, None where
+    nothing is known of one. not_images, facts, listing: see hba/data/images.py. DataError for images and labels that do
+    not fit together.
+    """
+
+    val: Images
+    test_images: int | None = field(default=None, kw_only=True)
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        return {"train": self.train, "val": self.val}
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationData(_Data):
     """What a policy evaluation sees: all images for training, and the test split, which is read at the very end.
 
     The other fields are as in SearchData; listing tells where the test images come from.
     """
 
-    name: str
-    class_names: tuple[str, ...]
-    train: Images
     test: Images | LazySplit
-    not_images: tuple[SkippedFile, ...] = ()
-    facts: tuple[str, ...] = ()
-    levels: Levels | None = None
-    listing: Listing | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", check_parts(self.class_names, training=self.train, test=self.test))
-
-    def __repr__(self) -> str:
-        classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
-        return f"EvaluationData({self.name!r}, {classes}, train={self.train!r}, test={self.test!r})"
 
     @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that is not used, with the reason; broken test images once they are read."""
-        return without_doubles(self.not_images, self.train.left_out, self.test.left_out)
+    def parts(self) -> Mapping[str, Any]:
+        return {"train": self.train, "test": self.test}
 
     @property
     def n_test(self) -> int | None:
@@ -264,37 +264,33 @@ class EvaluationData:
     def is_streamed(self) -> bool:
         """Whether images of a split stay in their files, as far as that is known before they are read."""
         test = self.test.is_streamed if isinstance(self.test, LazySplit) else not isinstance(self.test, LabelledImages)
-        return not isinstance(self.train, LabelledImages) or test
-
-    def in_color(self) -> "EvaluationData":
-        """Images in memory with three channels."""
-        test = self.test if isinstance(self.test, LazySplit) else _in_color(self.test)
-        return replace(self, train=_in_color(self.train), test=test)
-
-    def to(self, device: torch.device) -> "EvaluationData":
-        return replace(self, train=self.train.to(device), test=self.test.to(device))
+        return test or not isinstance(self.train, LabelledImages)
 
 
-def _in_color(images: Images) -> Images:
-    return images.in_color() if isinstance(images, LabelledImages) else images
-
-
-def check_parts(class_names: Sequence[str], **parts: object) -> tuple[str, ...]:
+def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> tuple[str, ...]:
     """The class names; DataError where they do not fit the labels of the parts, or the parts do not fit each other."""
     if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
         raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
-    names = tuple(class_names)
+    n_classes, shapes = len(class_names), {}
     for name, part in parts.items():
         # The class is asked, because looking at attributes of a LazySplit would read its images.
         if isinstance(part, Tensor) or not hasattr(type(part), "to"):
             raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
-    kept = {name: part for name, part in parts.items() if isinstance(part, LabelledImages)}
-    check_labels_of(names, {name: part.labels for name, part in kept.items()}, are_all=len(kept) == len(parts))
-    shapes = {name: tuple(part.images.shape[1:]) for name, part in kept.items()}
+        if not isinstance(part, LabelledImages):
+            continue
+        labels = part.labels
+        shapes[name] = (*part.images.shape[1:], "matrix" if is_multi_label(labels) else "numbers")
+        if not len(labels) or (is_multi_label(labels) and not labels.any()):
+            raise DataError(f"there must be at least one {name} image with a label")
+        found = (0, labels.shape[1] - 1) if is_multi_label(labels) else (int(labels.min()), int(labels.max()))
+        if found[0] < 0 or found[1] >= n_classes or (is_multi_label(labels) and found[1] < n_classes - 1):
+            raise DataError(
+                f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
+                f"images have labels from {found[0]} to {found[1]}"
+            )
     if len(set(shapes.values())) > 1:
-        shown = " and ".join(f"{shape} ({name})" for name, shape in shapes.items())
-        raise DataError(f"all images must have one shape, got {shown}")
-    return names
+        raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
+    return tuple(class_names)
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
@@ -321,7 +317,7 @@ def checked_images(images: Any) -> Tensor:
     images: a tensor or array, uint8, or floating point in [0, 1], which is rounded to 8 bits; (N, C, H, W), (N, H, W,
     C), as channels_axis decides, or (N, H, W). DataError for anything else.
     """
-    tensor = as_tensor_of(images, "images")
+    tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
     axis = channels_axis(tuple(tensor.shape), first=1)
     if axis is None:

@@ -7,7 +7,7 @@ multi-label targets. Their dimensions tell the two apart, so no setting can cont
 import math
 import re
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -19,13 +19,12 @@ from hba.errors import DataError
 from hba.utils.text import counted
 
 SPLITS = ("train", "val", "test")
-UNCLEAR = "val or test"
 _ROLE_OF: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("train", "training", "trn"), "train"),
         **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "development"), "val"),
         **dict.fromkeys(("test", "tests", "testing", "tst"), "test"),
-        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), UNCLEAR),
+        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), "val or test"),
     }
 )
 """By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
@@ -56,12 +55,6 @@ def error_in_words(error: str | None) -> str:
     return "" if error is None else f" ({error})"
 
 
-def as_tensor(labels: np.ndarray) -> Tensor:
-    """Labels as batches have them: int64 (N,) or bool (N, classes)."""
-    tensor = torch.from_numpy(labels)
-    return tensor.bool() if is_multi_label(labels) else tensor.long()
-
-
 def present_classes(labels: np.ndarray | Tensor) -> list[int]:
     """The numbers of the classes that at least one image has, ascending."""
     found = labels.cpu().numpy() if isinstance(labels, Tensor) else labels
@@ -85,7 +78,7 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     labels: a tensor, array or sequence of whole numbers, one for each image; or a matrix of 0 and 1, a column for each
     class, for images of several labels.
     """
-    tensor = as_tensor_of(labels, "labels")
+    tensor = as_tensor(labels, "labels")
     if is_multi_label(tensor) and len(tensor) == n_images and tensor.shape[1] > 1:
         check_truth_values(tensor, "a matrix of labels")
         return tensor.bool()
@@ -102,35 +95,10 @@ def check_truth_values(labels: Any, where: str) -> None:
     """DataError unless the matrix (N, classes) holds nothing but 0 and 1."""
     wrong = labels[(labels != 0) & (labels != 1)]
     if len(wrong):
-        raise DataError(
-            f"{where} must hold 0 and 1 only, whether an image has the class of the column, got {wrong[0]:.6g}; for "
-            "one class of each image give labels of the shape (N,)"
-        )
+        raise DataError(f"{where} must hold 0 and 1 only, a column for each class, got {wrong[0]:.6g}")
 
 
-def check_labels_of(class_names: Sequence[str], parts: Mapping[str, Tensor], are_all: bool) -> None:
-    """DataError for labels of the parts that do not fit the class names or each other.
-
-    are_all: whether there are no other parts, so that each class must occur.
-    """
-    if len({is_multi_label(labels) for labels in parts.values()}) > 1:
-        raise DataError(f"labels must be of one kind, but the {' and '.join(parts)} images have a number and a matrix")
-    n_classes, highest = len(class_names), -1
-    for name, labels in parts.items():
-        if not len(labels) or (is_multi_label(labels) and not labels.any()):
-            raise DataError(f"there must be at least one {name} image with a label")
-        numbers = torch.tensor([0, labels.shape[1] - 1]) if is_multi_label(labels) else labels
-        highest = max(highest, int(numbers.max()))
-        if numbers.min() < 0 or highest >= n_classes:
-            raise DataError(
-                f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have labels from {numbers.min()} to {numbers.max()}"
-            )
-    if are_all and parts and highest < n_classes - 1:
-        raise DataError(f"there are {n_classes} class names, but labels of {highest + 1} classes only: 0 to {highest}")
-
-
-def as_tensor_of(values: Any, what: str) -> Tensor:
+def as_tensor(values: Any, what: str) -> Tensor:
     """A tensor of a tensor, an array or a sequence of numbers. DataError for anything else."""
     if isinstance(values, Tensor):
         return values
@@ -151,55 +119,48 @@ def split_called(name: str) -> str | None:
     return found and _ROLE_OF.get(found["role"])
 
 
-def unknown_class(part: str, name: str) -> DataError:
-    """For a split that has a class that the training images do not have."""
-    return DataError(
-        f"{part} has the class {name!r}, which the training images do not have; rename it, or move it away"
-    )
-
-
-def class_name(label: Any, where: str) -> str | None:
-    """The name of a label's class, as a folder would be called; None where it is empty.
-
-    Whole numbers are classes like names are. DataError for anything that is no class. where: `row 7 of FILE`.
-    """
-    if isinstance(label, str):
-        return label.strip() or None
-    if label is None or (isinstance(label, Real) and math.isnan(label)):
-        return None
-    if isinstance(label, bool | np.bool_):
-        return str(bool(label))
-    if isinstance(label, Integral) or (isinstance(label, Real) and float(label).is_integer()):
-        return str(int(label) if isinstance(label, Integral) else int(float(label)))
-    shown = f"{float(label):.7g}" if isinstance(label, Real) else f"a {type(label).__name__}"
-    raise DataError(
-        f"{where} has the label {shown}, but a class is text or a whole number (several labels of an image are one "
-        "text of a table, with --label-separator)"
-    )
-
-
-def split_role(name: str, where: str, advice: str = "") -> str:
-    """train, val or test for a split of that name; DataError for another one. where: `row 7 of FILE`."""
+def split_role(name: str, data: object) -> str:
+    """train, val or test for a split of that name; DataError for another one."""
     role = split_called(name)
     if role not in SPLITS:
         raise DataError(
-            f"{where} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
-            f"which it may not; rename it{advice}"
+            f"{data} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
+            "which it may not; rename it, or ignore a column of a table by --split-column none"
         )
     return role
 
 
-def labels_of(
-    names: Sequence[Sequence[str]], class_names: Sequence[str], part: str, is_multi: bool = False
+def class_name(label: Any, where: str) -> str:
+    """The name of a label's class, as a folder would be called: text, or a whole number, such as 3 for 3.0.
+
+    DataError for a label that is empty or no class. where: `row 7 of FILE`.
+    """
+    name = label.strip() if isinstance(label, str) else ""
+    if isinstance(label, bool | np.bool_):
+        name = str(bool(label))
+    elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
+        name = f"{label:.0f}"
+    if not name:
+        raise DataError(
+            f"{where} has the label {label!r:.40}, but a class is text or a whole number: mend or remove it; of a "
+            "table whose images have several labels or none, give --label-separator"
+        )
+    return name
+
+
+def numbered(
+    names: Sequence[tuple[str, ...]], class_names: Sequence[str], part: str, is_multi: bool = False
 ) -> np.ndarray:
     """Labels (n,): the place of each image's name among the class names; or bool (n, classes): which of them it has.
 
-    names: those of each image. DataError for a name that is not among the class names.
+    DataError for a name that is not among the class names.
     """
     number = {name: place for place, name in enumerate(class_names)}
     unknown = next((name for of_image in names for name in of_image if name not in number), None)
     if unknown is not None:
-        raise unknown_class(part, unknown)
+        raise DataError(
+            f"{part} has the class {unknown!r}, which the training images do not have; rename it, or move it away"
+        )
     if not is_multi:
         return np.array([number[name] for (name,) in names], dtype=np.int64)
     found = np.zeros((len(names), len(class_names)), dtype=bool)
@@ -215,8 +176,3 @@ def multi_label_fact(labels: np.ndarray) -> str:
         f"labels an image: {per_image.mean():.2g} on average, {counted(int((per_image == 0).sum()), 'image')} without; "
         "splits that are drawn are drawn at random, not by class"
     )
-
-
-def check_two_classes(class_names: Sequence[str], data: object) -> None:
-    if len(class_names) < 2:
-        raise DataError(f"{data} must have at least two classes, got {', '.join(class_names) or 'none'}")

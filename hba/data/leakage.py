@@ -97,20 +97,15 @@ class SeenImages:
     hashes: np.ndarray
 
     @staticmethod
-    def of_listing(listing: Listing) -> "SeenImages":
-        return SeenImages._of(listing.kind, listing.n_images, all_hashes(listing.chosen))
-
-    @staticmethod
-    def of_memory(parts: Iterable[Tensor]) -> "SeenImages":
-        """parts: images uint8 (N, C, H, W)."""
-        return SeenImages._of("pixels", None, (image for part in parts for image in hashes_of_pixels(part)))
-
-    @staticmethod
-    def _of(kind: Kind, n_source: int | None, images: Iterable[ImageHash]) -> "SeenImages":
+    def of(kind: Kind, n_source: int | None, images: Iterable[ImageHash]) -> "SeenImages":
         known = sorted(images, key=lambda image: image.key)
         pairs = [(image.key, content) for image in known[:MOST_KEPT] if (content := image.content()) is not None]
         n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
         return SeenImages(kind, n_images, n_source, np.array(pairs, dtype=np.uint32).reshape(-1, 2))
+
+    @staticmethod
+    def of_listing(listing: Listing) -> "SeenImages":
+        return SeenImages.of(listing.kind, listing.n_images, all_hashes(listing.chosen))
 
     def to_json(self) -> dict[str, Any]:
         packed = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode()
@@ -121,9 +116,7 @@ class SeenImages:
         """None for content that to_json did not make: a file may have been edited, or made by another version."""
         try:
             hashes = np.frombuffer(base64.b64decode(content["hashes"], validate=True), dtype="<u4").reshape(-1, 2)
-            if content["by"] not in ("files", "pixels") or not isinstance(content["images"], int):
-                return None
-            return SeenImages(content["by"], content["images"], content["of"], hashes)
+            return SeenImages(content["by"], int(content["images"]), content["of"], hashes)
         except (TypeError, KeyError, ValueError):
             return None
 
@@ -131,15 +124,14 @@ class SeenImages:
         """How many of the tested images have been seen. Contents are hashed only where keys agree."""
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32
-        contents: dict[int, set[int]] = {}
-        for key, content in self.hashes.tolist():
-            contents.setdefault(key, set()).add(content)
+        seen = set(map(tuple, self.hashes.tolist()))
+        keys = {key for key, _ in seen}
         n_tested = n_compared = n_seen = 0
         for image in tested:
             n_tested += 1
             if image.key <= limit:
                 n_compared += 1
-                n_seen += image.key in contents and image.content() in contents[image.key]
+                n_seen += image.key in keys and (image.key, image.content()) in seen
         estimate = round(n_seen * n_tested / n_compared) if n_compared else 0
         return SeenCount(estimate if is_sample else n_seen, n_tested, is_sample)
 
@@ -168,26 +160,19 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
     return ImageHash(*np.frombuffer(digest.digest(), dtype="<u4").tolist())
 
 
-def hash_of_file(path: Path, known_as: str) -> ImageHash:
-    """known_as: class and name. DataError where the file is not there any more."""
+def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
+    """file: its path or its content. known_as: class and name. DataError where the file is not there any more."""
+    size = len(file) if isinstance(file, bytes) else size_of(file)
+    key = _number(blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest())
+    return ImageHash(key, _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file)
+
+
+def size_of(path: Path) -> int:
+    """In bytes. DataError for a file that was listed and is not there any more."""
     try:
-        return ImageHash(_key(path.stat().st_size, known_as), path)
+        return path.stat().st_size
     except OSError as error:
-        raise changing(error) from None
-
-
-def hash_of_bytes(content: bytes, known_as: str) -> ImageHash:
-    """The hash of the file that has this content."""
-    return ImageHash(_key(len(content), known_as), _digest(io.BytesIO(content), len(content)))
-
-
-def changing(error: OSError) -> DataError:
-    """For a file that was listed and is not there any more."""
-    return DataError(f"the images change while they are used ({error}); start again when they no longer change")
-
-
-def _key(size: int, name: str) -> int:
-    return _number(blake2b(b"%d\0%s" % (size, os.fsencode(name)), digest_size=4).digest())
+        raise DataError(f"the images change while they are used ({error}); start again") from None
 
 
 def _digest(file: BinaryIO, size: int) -> int:

@@ -1,6 +1,6 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from hba.data.arrays import DATASET_NAMES, ArrayItems, builtin_source, from_dataset, npz_source
+from hba.data.arrays import DATASET_NAMES, TORCHVISION, ArrayItems, builtin_source, from_dataset, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import DataConfig, check_clash, format_of, resolved_data
 from hba.data.folder import folder_source
-from hba.data.images import (
-    EvaluationData,
-    Images,
-    LabelledImages,
-    LazySplit,
-    OnRead,
-    SearchData,
-)
-from hba.data.leakage import Listing, SeenImages
+from hba.data.images import CPU, EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
+from hba.data.leakage import Listing, SeenImages, hashes_of_pixels
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
-from hba.data.reading import Deep, Levels, levels_of, without_doubles
 from hba.data.splits import Splits, keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -69,17 +61,15 @@ def find_source(config: DataConfig) -> Source:
     if given := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
     if kind == "builtin":
-        source = builtin_source(config.data, Path(config.data_root), config.download, config.skip_broken)
+        source = builtin_source(config.data, Path(config.data_root), config.download)
     elif kind == "table":
         source = table_source(place, columns, config.skip_broken)
     elif kind == "saved":
-        source = saved_source(place, columns, config.skip_broken)
-    elif kind == "npz":
-        source = npz_source(place, config.skip_broken)
-    elif kind == "prepared":
-        source = cached_source(place, config.split_seed, config.classes)
+        source = saved_source(place, columns)
     else:
-        source = folder_source(place, config.skip_broken)
+        source = {"npz": npz_source, "prepared": cached_source, "folder": folder_source}[kind](place)
+    skip_broken = config.skip_broken or kind == "prepared"
+    source = source.map(lambda pool: replace(pool, skip_broken=skip_broken, levels=config.levels))
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -87,15 +77,16 @@ def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> Searc
     """Training and validation images. The test split's files are not opened."""
     source = find_source(config)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    source, levels = with_levels(source, splits, config.levels)
-    val_pool, n_train, n_images = source.val or source.train, len(splits.train), len(splits.train) + len(splits.val)
-    train = _read(source.train, splits.train, config, on_read, total=n_images)
-    val = _read(val_pool, splits.val, config, on_read, before=n_train, total=n_images)
-    left_out = without_doubles(source.left_out, *(pool.left_out for pool in _pools(source)))
-    n_test = 0 if splits.test is None else len(splits.test)
-    listing = None if config.data in DATASET_NAMES else listing_of_search(source, splits)
+    facts, n_train, n_images = _facts(source, splits), len(splits.train), len(splits.train) + len(splits.val)
     return SearchData(
-        source.name, source.class_names, train, val, left_out, source.facts, levels, n_test, listing=listing
+        source.name,
+        source.class_names,
+        _read(source.train.take(splits.train), config, on_read, total=n_images),
+        _read((source.val or source.train).take(splits.val), config, on_read, before=n_train, total=n_images),
+        not_images=(*source.left_out, *(item for pool in source.opened for item in pool.unused)),
+        facts=facts,
+        test_images=0 if splits.test is None else len(splits.test),
+        listing=None if config.data in DATASET_NAMES else listing_of_search(source, splits),
     )
 
 
@@ -106,99 +97,77 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     """
     source = find_source(config)
     splits = split(source, None, None, config.split_seed)
-    source, levels = with_levels(source, splits, config.levels)
-    indices = take_training(source, splits.available, config.train_size, config.split_seed)
-    test = _lazy_split(config, source, splits.test)
-    train = _read(source.train, indices, config, on_read, total=len(indices))
-    left_out = without_doubles(source.left_out, source.train.left_out)
-    listing = None if config.data in DATASET_NAMES else listing_of_test(source, splits)
-    return EvaluationData(source.name, source.class_names, train, test, left_out, source.facts, levels, listing=listing)
-
-
-def _lazy_split(config: DataConfig, source: Source, indices: np.ndarray | None) -> LazySplit:
-    """indices: into the training pool; None where the source has a test pool."""
-
-    def of(pool: Pool, chosen: np.ndarray) -> LazySplit:
-        is_streamed = _is_streamed(pool, len(chosen), config)
-        return LazySplit(
-            lambda: _read(pool, chosen, config),
-            len(chosen),
-            config.stored_size,
-            is_streamed=is_streamed,
-            not_images=pool.left_out,
+    chosen = take_training(source, splits.available, config.train_size, config.split_seed)
+    facts, open_test, listing = _facts(source, splits), source.test, None
+    if open_test is None or config.data not in TORCHVISION:
+        tested = test_pool(source, splits)
+        listing = None if config.data in DATASET_NAMES else listing_of_test(source, tested)
+        is_streamed = _is_streamed(tested, config)
+        test = LazySplit(
+            lambda: _read(tested, config), len(tested), config.stored_size, CPU, is_streamed, tested.unused
         )
+    else:
+        # Opening it reads its images.
+        test = LazySplit(lambda: _read(open_test(), config), None, config.stored_size)
+    return EvaluationData(
+        source.name,
+        source.class_names,
+        _read(source.train.take(chosen), config, on_read, total=len(chosen)),
+        test,
+        not_images=(*source.left_out, *source.train.unused),
+        facts=facts,
+        listing=listing,
+    )
 
-    if source.test is None:
-        assert indices is not None
-        return of(source.train, indices)
-    open_test = source.test
-    if source.check_test is None:
-        pool = open_test()
-        return of(pool, np.arange(len(pool)))
-    source.check_test()
-    return LazySplit(lambda: _read(pool := open_test(), np.arange(len(pool)), config), None, config.stored_size)
+
+def _facts(source: Source, splits: Splits) -> tuple[str, ...]:
+    """What to know of the source. The levels of training and validation images are checked; no test image is opened."""
+    levels = source.train.take(splits.available).check_levels()
+    return (*source.facts, *([] if levels is None else [levels]))
 
 
-def _read(
-    pool: Pool, indices: np.ndarray, config: DataConfig, on_read: OnRead | None = None, before: int = 0, total: int = 0
-) -> Images:
-    """The images at these indices; large pools stay in their files. on_read: told of `total` images in all."""
+def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before: int = 0, total: int = 0) -> Images:
+    """The images of a pool; large pools stay in their files. on_read: told of `total` images in all."""
 
-    def count(done: int, _: int) -> None:
+    def count(done: int) -> None:
         if on_read is not None:
             on_read(before + done, total)
 
-    if not _is_streamed(pool, len(indices), config):
-        return pool.read(indices, config.stored_size, count)
-    count(len(indices), 0)
-    return StreamedImages.of(pool, indices, config.stored_size, config.workers)
+    if not _is_streamed(pool, config):
+        return pool.read(np.arange(len(pool)), config.stored_size, count)
+    count(len(pool))
+    return StreamedImages.of(pool, config.stored_size, config.workers)
 
 
-def _is_streamed(pool: Pool, n_images: int, config: DataConfig) -> bool:
-    """Whether as many images of the pool are left in their files."""
+def _is_streamed(pool: Pool, config: DataConfig) -> bool:
+    """Whether the images of the pool are left in their files."""
     if not pool.items.can_stream:
         if config.stream:
             raise DataError(
                 f"{config.data} cannot be streamed, which needs image files or prepared images; omit stream"
             )
         return False
-    n_bytes = n_images * pool.items.n_channels * config.stored_size**2
+    n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
     return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
-
-
-def with_levels(source: Source, splits: Splits, given: Levels | None) -> tuple[Source, Levels | None]:
-    """The source with one scale for all its images of more than 8 bits, and a fact that names it.
-
-    The scale is that of all images for training and validation, even where fewer are used, so a search and an
-    evaluation find the same. No test image is opened.
-    """
-
-    def deep() -> Generator[Deep]:
-        yield from source.train.deep(splits.available)
-        if source.val is not None:
-            yield from source.val.deep(np.arange(len(source.val)))
-
-    levels, facts = levels_of(deep(), given)
-    return replace(source.map(lambda pool, _: replace(pool, levels=levels)), facts=(*source.facts, *facts)), levels
-
-
-def _pools(source: Source) -> tuple[Pool, ...]:
-    return (source.train, *([] if source.val is None else [source.val]))
 
 
 def listing_of_search(source: Source, splits: Splits) -> Listing:
     """The images that a search trains and validates on."""
     chosen = (source.train.take(splits.train), (source.val or source.train).take(splits.val))
-    return Listing(sum(map(len, _pools(source))), chosen, _pools(source))
+    return Listing(sum(map(len, source.opened)), chosen, source.opened)
 
 
-def listing_of_test(source: Source, splits: Splits) -> Listing:
+def listing_of_test(source: Source, test: Pool) -> Listing:
     """The images of the test split."""
-    pools, n_images = _pools(source), sum(map(len, _pools(source)))
-    if source.test is None:
-        assert splits.test is not None
-        return Listing(n_images, (source.train.take(splits.test),), pools)
-    return Listing(n_images, (test := source.test(),), (*pools, test))
+    return Listing(sum(map(len, source.opened)), (test,), (*source.opened, test))
+
+
+def test_pool(source: Source, splits: Splits) -> Pool:
+    """The images of the test split, which an evaluation may list."""
+    if source.test is not None:
+        return source.test()
+    assert splits.test is not None
+    return source.train.take(splits.test)
 
 
 def seen_by_search(listing: Listing | None, parts: Iterable[Images], is_named: bool) -> dict[str, Any] | None:
@@ -207,10 +176,10 @@ def seen_by_search(listing: Listing | None, parts: Iterable[Images], is_named: b
     """
     if listing is not None:
         return SeenImages.of_listing(listing).to_json()
-    in_memory = [part.images if isinstance(part, LabelledImages) else None for part in parts]
-    if is_named or None in in_memory:
+    in_memory = [part.images for part in parts if isinstance(part, LabelledImages)]
+    if is_named or len(in_memory) < 2:
         return None
-    return SeenImages.of_memory(part for part in in_memory if part is not None).to_json()
+    return SeenImages.of("pixels", None, (one for images in in_memory for one in hashes_of_pixels(images))).to_json()
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
@@ -237,9 +206,8 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
         check_out(folder)
         source = find_source(config)
         splits = split(source, None, None, config.split_seed)
-        source, levels = with_levels(source, splits, config.levels)
-        found_by = config.split_seed if levels is not None and config.levels is None else None
-        return write_cache(folder, source, config.stored_size, {"levels": levels, "found_by": found_by}, on_read)
+        source = replace(source, facts=_facts(source, splits))
+        return write_cache(folder, source, config.stored_size, config.levels, on_read)
 
 
 def is_dataset(data: object) -> bool:
@@ -269,10 +237,9 @@ def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | No
     if _is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
     images = _read_dataset(dataset, config, on_read)
-    name, class_names = name_of(dataset), _class_names(dataset, images.labels)
-    splits = split(_without_test(name, class_names, images), config.train_size, config.val_size, config.split_seed)
-    train, val = (_part(images, part) for part in (splits.train, splits.val))
-    return SearchData(name, class_names, train, val, levels=config.levels)
+    source = _source_in_memory(name_of(dataset), _class_names(dataset, images.labels), images)
+    splits = split(source, config.train_size, config.val_size, config.split_seed)
+    return SearchData(source.name, source.class_names, _part(images, splits.train), _part(images, splits.val))
 
 
 def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
@@ -284,10 +251,10 @@ def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = N
     if not _is_pair(pair):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(pair).__name__}")
     train, test = (_read_dataset(part, config, on_read) for part in pair)
-    name, class_names = name_of(pair), _class_names(pair[0], torch.cat([train.labels, test.labels]))
-    source = _without_test(name, class_names, train)
+    class_names = _class_names(pair[0], torch.cat([train.labels, test.labels]))
+    source = _source_in_memory(name_of(pair), class_names, train)
     chosen = take_training(source, np.arange(len(train)), config.train_size, config.split_seed)
-    return EvaluationData(name, class_names, _part(train, chosen), test, levels=config.levels)
+    return EvaluationData(source.name, class_names, _part(train, chosen), test)
 
 
 def _is_pair(data: object) -> bool:
@@ -305,18 +272,13 @@ def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> L
     return from_dataset(dataset, image_size=config.stored_size, levels=config.levels, on_read=on_read)
 
 
-def _without_test(name: str, class_names: tuple[str, ...], images: LabelledImages) -> Source:
-    """A source from which no test split is drawn."""
-    return Source(name, class_names, Pool(ArrayItems(images.images), images.labels.numpy()), test=_no_test)
-
-
-def _no_test() -> Pool:
-    raise AssertionError("a dataset has no test part")
+def _source_in_memory(name: str, class_names: tuple[str, ...], images: LabelledImages) -> Source:
+    """A source from which no test split is drawn, because it has one."""
+    pool = Pool(ArrayItems(images.images.numpy, name), images.labels.numpy())
+    return Source(name, class_names, pool, test=lambda: pool)
 
 
 def _part(images: LabelledImages, indices: np.ndarray) -> LabelledImages:
-    if len(indices) == len(images):
-        return images
     return LabelledImages(images.images[indices], images.labels[indices])
 
 

@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
-from hba.data.labels import as_tensor
-from hba.data.pool import Items, Pool, ReadPart, broken_image
-from hba.data.reading import Levels, SkippedFile
+from hba.data.pool import Pool, ReadPart, broken_image
+from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
 from hba.distributed.process_info import size
 from hba.errors import DataError
@@ -56,17 +55,13 @@ class BatchStream:
                 next(self._rest_of_pass, None)
             self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
         if self._rest_of_pass is None:
-            self._rest_of_pass = self.data.batches(self._own_order(), self.batch_size // size(), self.position)
+            whole = self.order[: self.batches_per_pass * self.batch_size].view(-1, self.batch_size)
+            # Of every batch of the epoch, the images of this process.
+            order = self.order if size() == 1 else local_shard(whole, dim=1).flatten()
+            self._rest_of_pass = self.data.batches(order, self.batch_size // size(), self.position)
         images, labels = next(self._rest_of_pass)
         self.position += 1
         return as_floats(images), labels
-
-    def _own_order(self) -> Tensor:
-        """Of every batch of the epoch, the images of this process."""
-        if size() == 1:
-            return self.order
-        whole = self.order[: self.batches_per_pass * self.batch_size]
-        return local_shard(whole.view(-1, self.batch_size), dim=1).flatten()
 
     def _new_order(self) -> Tensor:
         return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
@@ -91,15 +86,14 @@ def default_workers() -> int:
 
 
 @dataclass(frozen=True)
-class _Parts(Dataset[ReadPart]):
-    """Batches of a pool, for a DataLoader: an index is an array of numbers."""
+class _Batches(Dataset[ReadPart]):
+    """Batches of a pool, for a DataLoader: an index is an array of the numbers of items."""
 
-    items: Items
+    pool: Pool
     image_size: int
-    levels: Levels | None
 
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
-        return self.items.read_batch(numbers, self.image_size, self.levels)
+        return self.pool.items.read_batch(numbers, self.image_size, self.pool.levels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,21 +115,19 @@ class StreamedImages:
     _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
 
     def __repr__(self) -> str:
-        return f"StreamedImages({len(self)} images of {self.image_size} pixels, {self._name(0)} first)"
+        first = self.pool.items.name(self.pool.numbers[0])
+        return f"StreamedImages({len(self)} images of {self.image_size} pixels, {first} first)"
 
     @staticmethod
-    def of(pool: Pool, indices: np.ndarray, image_size: int, workers: int | None) -> "StreamedImages":
-        """The images at these indices. Where the pool skips broken images, all are read once to find them."""
-        chosen, lost = pool.take(indices).without_broken(image_size)
+    def of(pool: Pool, image_size: int, workers: int | None) -> "StreamedImages":
+        """The images of a pool. Where it skips broken images, all are read once to find them."""
+        chosen, lost = pool.without_broken(image_size)
         n_workers = default_workers() if workers is None else workers
-        return StreamedImages(chosen, image_size, as_tensor(chosen.labels), n_workers, lost)
+        return StreamedImages(chosen, image_size, torch.from_numpy(chosen.labels), n_workers, lost)
 
     @property
     def n_channels(self) -> int:
         return self.pool.items.n_channels
-
-    def _name(self, index: int) -> str:
-        return self.pool.items.name(self.pool.numbers[index])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -148,8 +140,7 @@ class StreamedImages:
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
         indices = order.cpu().numpy()
-        starts = range(start * batch_size, len(indices) - batch_size + 1, batch_size)
-        return self._batches(indices, starts, batch_size)
+        return self._batches(indices, range(start * batch_size, len(indices) - batch_size + 1, batch_size), batch_size)
 
     def close(self) -> None:
         for reading in list(self._reading):
@@ -179,20 +170,14 @@ class StreamedImages:
         return digest.hexdigest()[:16]
 
     def _batches(self, indices: np.ndarray, starts: Sequence[int], batch_size: int) -> Generator[Batch]:
-        reading = self._read_batches([indices[start : start + batch_size] for start in starts])
+        reading = self._read([indices[start : start + batch_size] for start in starts])
         self._reading.add(reading)
         return reading
 
-    def _read_batches(self, parts: Sequence[np.ndarray]) -> Generator[Batch]:
-        for part, (images, broken) in zip(parts, self._read(parts), strict=True):
-            for place, reason in broken:
-                raise broken_image(self._name(part[place]), reason)
-            yield images.to(self.device, non_blocking=True), self.labels[torch.from_numpy(part).to(self.device)]
-
-    def _read(self, parts: Sequence[np.ndarray]) -> Generator[ReadPart]:
-        """The images at the indices of each part. The processes end with the generator."""
+    def _read(self, parts: Sequence[np.ndarray]) -> Generator[Batch]:
+        """The images at the indices of each part. The processes that read end with the generator."""
         loader = DataLoader(
-            _Parts(self.pool.items, self.image_size, self.pool.levels),
+            _Batches(self.pool, self.image_size),
             batch_size=None,
             sampler=[self.pool.numbers[part] for part in parts],
             num_workers=min(self.workers, len(parts)),
@@ -200,10 +185,17 @@ class StreamedImages:
             # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
         )
+        results = None
         try:
             with without_interrupts():
                 results = iter(loader)
-            yield from results
+            for part, (images, broken) in zip(parts, results, strict=True):
+                if broken:
+                    raise broken_image(broken[0][1])
+                yield images.to(self.device, non_blocking=True), self.labels[torch.from_numpy(part).to(self.device)]
         except (EOFError, OSError) as error:
             # A process that is killed while it passes on what it has read breaks the connection to it.
             raise reader_died(str(error) or type(error).__name__) from None
+        finally:
+            # The traceback of an error would keep the processes.
+            del results

@@ -3,40 +3,43 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.images import LabelledImages, OnRead
-from hba.data.labels import as_tensor, is_multi_label
-from hba.data.leakage import ImageHash, Kind, changing, hash_of_file
-from hba.data.reading import Deep, Levels, SkippedFile, deep_or_none, in_threads, read_image
+from hba.data.images import LabelledImages
+from hba.data.labels import is_multi_label, multi_label_fact, numbered, present_classes
+from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
+from hba.data.reading import Levels, SkippedFile, is_deep, levels_for, opened, read_image, to_8_bits
 from hba.errors import DataError
 
-NO_CLASS = -1
-NO_IMAGE = "no image of this class"
-"""The reason of a folder, not of a file."""
+N_READERS = 8
+"""Threads that read images into memory."""
 AT_ONCE = 16
 """Images that a thread reads before it hands them over."""
-EIGHT_BIT_ENDINGS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".webp", ".bmp"})
-"""Of formats that hold 8 bits; their files are not opened to look for more."""
+CHECKED = 100
+"""Images that are looked at to check levels."""
+NEARLY_BLACK = 25
+"""Of 255; images of 12 bits on a scale of 16 bits end at 16."""
 
-ReadPart = tuple[Tensor, list[tuple[int, str]]]
+ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 """Images uint8 (B, C, H, W), and the places of those that could not be read, which are black, with the reasons."""
 
 
 class Items:
-    """Images by number, wherever they are stored. Processes that read images get a copy of it.
+    """Images by number, each a file. Processes that read images get a copy of it.
 
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. n_channels: of what is read.
     known_broken: by number, those that cannot be read; None where only reading them would tell.
     """
 
-    hashed_by: Kind = "pixels"
+    hashed_by: Kind = "files"
     can_stream: bool = False
     n_channels: int = 3
     known_broken: Mapping[int, SkippedFile] | None = None
@@ -45,9 +48,17 @@ class Items:
         """What messages call the image."""
         raise NotImplementedError
 
+    def file(self, number: int) -> Path | bytes:
+        """The path of the image's file, or its content."""
+        raise NotImplementedError
+
+    def known_as(self, number: int) -> str:
+        """Class and name, by which a search's images are known again."""
+        raise NotImplementedError
+
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         """uint8 (C, image_size, image_size). DataError, with the reason only, where the image cannot be read."""
-        raise NotImplementedError
+        return read_image(self.file(number), image_size, levels)
 
     def read_batch(self, numbers: np.ndarray, image_size: int, levels: Levels | None) -> ReadPart:
         images = torch.zeros(len(numbers), self.n_channels, image_size, image_size, dtype=torch.uint8)
@@ -56,15 +67,18 @@ class Items:
             try:
                 images[place] = self.read(number, image_size, levels)
             except DataError as error:
-                broken.append((place, str(error)))
+                broken.append((place, SkippedFile(self.name(number), str(error))))
         return images, broken
 
-    def deep(self, number: int) -> Deep | None:
-        """The range of levels of an image of more than 8 bits; None for others."""
+    def deep(self, number: int) -> np.ndarray | None:
+        """The levels of an image of more than 8 bits; None for others, and for one that cannot be read."""
+        with contextlib.suppress(DataError), opened(self.file(number)) as image:
+            if is_deep(image):
+                return np.asarray(image)
         return None
 
     def hash(self, number: int) -> ImageHash:
-        raise NotImplementedError
+        return hash_of_file(self.file(number), self.known_as(number))
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
         """The beginning of a hash of streamed images, without reading any."""
@@ -81,39 +95,26 @@ class FileItems(Items):
     folder: Path
     names: np.ndarray
     classes: tuple[str, ...] = ()
-    hashed_by = "files"
     can_stream = True
 
     @staticmethod
     def of(folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()) -> "FileItems":
         return FileItems(folder, np.array([os.fsencode(path.relative_to(folder)) for path in paths]), tuple(classes))
 
-    def path(self, number: int) -> Path:
+    def file(self, number: int) -> Path:
         return self.folder / os.fsdecode(self.names[number])
 
     def name(self, number: int) -> str:
-        return str(self.path(number))
+        return str(self.file(number))
 
-    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
-        return read_image(self.path(number), image_size, levels)
-
-    def deep(self, number: int) -> Deep | None:
-        path = self.path(number)
-        return None if path.suffix.lower() in EIGHT_BIT_ENDINGS else deep_or_none(path)
-
-    def hash(self, number: int) -> ImageHash:
-        path = self.path(number)
-        below = path.relative_to(self.folder).as_posix()
-        return hash_of_file(path, f"{self.classes[number]}/{path.name}" if self.classes else below)
+    def known_as(self, number: int) -> str:
+        below = Path(os.fsdecode(self.names[number]))
+        return f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
-        try:
-            sizes = [self.path(number).stat().st_size for number in numbers]
-        except OSError as error:
-            raise changing(error) from None
         digest = hashlib.sha256(f"{len(numbers)} files, {image_size} pixels".encode())
         digest.update(b"\0".join(self.names[numbers].tolist()))
-        digest.update(np.array(sizes, dtype=np.int64).tobytes())
+        digest.update(np.array([size_of(self.file(number)) for number in numbers], dtype=np.int64).tobytes())
         return digest
 
 
@@ -121,16 +122,16 @@ class FileItems(Items):
 class Pool:
     """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
 
-    skip_broken: omit unreadable images and report them, instead of DataError. unused: files that are no images, and
-    classes without any, each with the label of its class or NO_CLASS. levels: see reading.py.
+    unused: files that are no images, and classes without any. skip_broken: omit unreadable images and report them,
+    instead of DataError. levels: see reading.py.
     """
 
     items: Items
     labels: np.ndarray
-    skip_broken: bool = False
-    unused: tuple[tuple[int, SkippedFile], ...] = ()
-    levels: Levels | None = None
     numbers: np.ndarray = field(default_factory=lambda: np.array([], dtype=np.int64))
+    unused: tuple[SkippedFile, ...] = ()
+    skip_broken: bool = False
+    levels: Levels | None = None
 
     def __post_init__(self) -> None:
         if len(self.numbers) != len(self.labels):
@@ -138,10 +139,6 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]:
-        return tuple(item for _, item in self.unused)
 
     @property
     def hashed_by(self) -> Kind:
@@ -153,43 +150,35 @@ class Pool:
     def take(self, indices: np.ndarray) -> "Pool":
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
-    def without_broken(self, image_size: int) -> tuple["Pool", tuple[SkippedFile, ...]]:
-        """The images that can be read, and the others. Without skip_broken none is tried.
-
-        It reads all images once, where the items do not know their broken ones. DataError where none can be read.
-        """
-        if not self.skip_broken:
-            return self, ()
-        broken = self.items.known_broken
-        if broken is None:
-            broken, place = {}, 0
-            with contextlib.closing(self.read_parts(np.arange(len(self)), image_size)) as parts:
-                for images, lost in parts:
-                    numbers = {int(self.numbers[place + at]): reason for at, reason in lost}
-                    broken |= {number: SkippedFile(self.items.name(number), why) for number, why in numbers.items()}
-                    place += len(images)
-        lost_here = tuple(broken[number] for number in self.numbers.tolist() if number in broken)
-        if len(lost_here) == len(self):
-            raise none_readable(len(self), lost_here[0].path)
-        return self.take(np.flatnonzero(~np.isin(self.numbers, list(broken)))), lost_here
-
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Only the images of these classes, which are renumbered in the given order.
+        """Only the images of these classes, ascending, which are renumbered from 0.
 
         Of several labels an image, all images stay: one that has none of the classes is one without a label.
         """
-        number = {NO_CLASS: NO_CLASS, **{label: place for place, label in enumerate(classes)}}
-        unused = tuple((number[label], item) for label, item in self.unused if label in number)
         if is_multi_label(self.labels):
-            return replace(self, labels=self.labels[:, list(classes)], unused=unused)
+            return replace(self, labels=self.labels[:, list(classes)])
         kept = self.take(np.flatnonzero(np.isin(self.labels, classes)))
-        labels = np.array([number[label] for label in kept.labels.tolist()], dtype=np.int64)
-        return replace(kept, labels=labels, unused=unused)
+        return replace(kept, labels=np.searchsorted(classes, kept.labels))
 
-    def deep(self, indices: np.ndarray) -> Generator[Deep]:
-        """The ranges of levels of those images that have more than 8 bits, in their order."""
-        with contextlib.closing(in_threads(self.items.deep, self.numbers[indices].tolist())) as found:
-            yield from (deep for deep in found if deep is not None)
+    def check_levels(self) -> str | None:
+        """A sentence on the levels of images of more than 8 bits; None where there are none.
+
+        DataError where most of at most CHECKED images, evenly spread, are nearly black or white.
+        """
+        chosen = self.numbers[:: max(1, len(self) // CHECKED)][:CHECKED].tolist()
+        found = [values for number in chosen if (values := self.items.deep(number)) is not None]
+        finite = [values for values in found if np.isfinite(values).all()]
+        if not finite:
+            return None
+        low, high = self.levels or levels_for(finite[0].dtype)
+        seen = [to_8_bits(values, self.levels) for values in finite]
+        if np.median([pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen]) > 0.5:
+            raise DataError(
+                f"images of more than 8 bits are nearly black or white between the levels {low:.7g} and {high:.7g}: "
+                f"{self.items.name(chosen[0])} has {finite[0].min():.7g} to {finite[0].max():.7g}; give the levels "
+                "that become black and white by --levels LOW,HIGH"
+            )
+        return f"in images of more than 8 bits, level {low:.7g} is black and {high:.7g} white"
 
     def read_parts(self, indices: np.ndarray, image_size: int) -> Generator[ReadPart]:
         """The images at the indices in parts, in order, read by several threads. DataError without skip_broken."""
@@ -198,46 +187,62 @@ class Pool:
             return self.items.read_batch(numbers, image_size, self.levels)
 
         parts = np.split(self.numbers[indices], range(AT_ONCE, len(indices), AT_ONCE))
-        # Arrays are read from their file by the first part, before threads ask for them.
-        yield self._checked(parts[0], read(parts[0]))
-        with contextlib.closing(in_threads(read, parts[1:])) as results:
-            for part, result in zip(parts[1:], results, strict=True):
-                yield self._checked(part, result)
+        threads = ThreadPoolExecutor(N_READERS)
+        try:
+            for images, broken in threads.map(read, parts):
+                if broken and not self.skip_broken:
+                    raise broken_image(broken[0][1])
+                yield images, broken
+        finally:
+            threads.shutdown(cancel_futures=True)
 
-    def _checked(self, numbers: np.ndarray, result: ReadPart) -> ReadPart:
-        if result[1] and not self.skip_broken:
-            place, reason = result[1][0]
-            raise broken_image(self.items.name(numbers[place]), reason)
-        return result
-
-    def read(self, indices: np.ndarray, image_size: int, on_read: OnRead | None = None) -> LabelledImages:
-        """The images at the indices in memory, without those that cannot be read."""
-        images, done, readable, broken = torch.empty(0), 0, np.ones(len(indices), dtype=bool), []
+    def read(
+        self, indices: np.ndarray, image_size: int, on_read: Callable[[int], None] | None = None
+    ) -> LabelledImages:
+        """The images at the indices in memory, without those that cannot be read. on_read: told how many are done."""
+        # Arrays are read from their file here, before threads ask for them.
+        images = torch.empty(len(indices), self.items.n_channels, image_size, image_size, dtype=torch.uint8)
+        done, broken = 0, dict[int, SkippedFile]()
         with contextlib.closing(self.read_parts(indices, image_size)) as parts:
             for part, lost in parts:
-                if not done:
-                    images = torch.empty(len(indices), *part.shape[1:], dtype=torch.uint8)
                 images[done : done + len(part)] = part
-                for place, reason in lost:
-                    readable[done + place] = False
-                    broken.append(SkippedFile(self.items.name(self.numbers[indices[done + place]]), reason))
+                broken |= {done + place: item for place, item in lost}
                 done += len(part)
                 if on_read is not None:
-                    on_read(done, len(indices))
-        if not readable.any():
-            raise none_readable(len(indices), broken[0].path)
-        images = images if readable.all() else images[torch.from_numpy(readable)]
-        return LabelledImages(images, as_tensor(self.labels[indices[readable]]), tuple(broken))
+                    on_read(done)
+        check_readable(len(indices), broken.values())
+        if broken:
+            kept = np.setdiff1d(np.arange(len(indices)), list(broken))
+            images, indices = images[torch.from_numpy(kept)], indices[kept]
+        return LabelledImages(images, torch.from_numpy(self.labels[indices]), tuple(broken.values()))
+
+    def without_broken(self, image_size: int) -> tuple["Pool", tuple[SkippedFile, ...]]:
+        """The images that can be read, and the others. Without skip_broken none is tried.
+
+        It reads all images once, where the items do not know their broken ones. DataError where none can be read.
+        """
+        if not self.skip_broken:
+            return self, ()
+        broken, done = dict[int, SkippedFile](), 0
+        if self.items.known_broken is None:
+            with contextlib.closing(self.read_parts(np.arange(len(self)), image_size)) as parts:
+                for images, lost in parts:
+                    broken |= {done + place: item for place, item in lost}
+                    done += len(images)
+        else:
+            known = self.items.known_broken
+            broken = {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
+        check_readable(len(self), broken.values())
+        return self.take(np.setdiff1d(np.arange(len(self)), list(broken))), tuple(broken.values())
 
 
 @dataclass(frozen=True)
 class Source:
     """A data set: its training pool, and the validation and test pools where it has its own.
 
-    The test pool is a function, which a search never calls, so it cannot even open its files. check_test: raises
-    DataError where the test images are not there, for pools that would read them to find out. test_size: how many
-    images of the training pool become the test split where there is no test pool. left_out: files beside the
-    pools. facts: sentences on how the data were read.
+    The test pool is a function, which a search never calls, so it cannot even open its files. test_size: how many
+    images of the training pool become the test split where there is no test pool. left_out: files beside the pools.
+    facts: sentences on how the data were read.
     """
 
     name: str
@@ -246,24 +251,73 @@ class Source:
     val: Pool | None = None
     test: Callable[[], Pool] | None = None
     test_size: int | None = None
-    check_test: Callable[[], None] | None = None
     left_out: tuple[SkippedFile, ...] = ()
     facts: tuple[str, ...] = ()
 
-    def map(self, function: Callable[[Pool, str], Pool]) -> "Source":
-        """The source with the pools that the function makes of each pool and the name of its part."""
+    @property
+    def opened(self) -> tuple[Pool, ...]:
+        """The pools that a search may open."""
+        return (self.train,) if self.val is None else (self.train, self.val)
+
+    def map(self, function: Callable[[Pool], Pool]) -> "Source":
+        """The source with the pools that the function makes of each pool."""
         val, test = self.val, self.test
         return replace(
             self,
-            train=function(self.train, "training"),
-            val=None if val is None else function(val, "validation"),
-            test=None if test is None else lambda: function(test(), "test"),
+            train=function(self.train),
+            val=None if val is None else function(val),
+            test=None if test is None else lambda: function(test()),
         )
 
 
-def broken_image(name: str, reason: str) -> DataError:
-    return DataError(f"cannot read the image {name} ({reason}); mend or remove it, or use --skip-broken")
+class Part(NamedTuple):
+    """A split before its classes are numbered. names: the classes of each image. unused: see Pool."""
+
+    items: Items
+    names: Sequence[tuple[str, ...]]
+    unused: tuple[SkippedFile, ...] = ()
 
 
-def none_readable(n_images: int, first: str) -> DataError:
-    return DataError(f"none of {n_images} images could be read, {first} first")
+def source_of(
+    data: Path,
+    parts: Mapping[str, Callable[[], Part]],
+    class_names: Sequence[str] = (),
+    *,
+    is_multi: bool = False,
+    facts: Sequence[str] = (),
+    left_out: Sequence[SkippedFile] = (),
+) -> Source:
+    """A source of the parts train, val and test, of which the last two may be missing; test is called later.
+
+    class_names: by default the names of the training images, sorted. Images come class by class, in the order of the
+    part within a class; those of several labels, is_multi, in the order of the part. DataError for fewer than two
+    classes, and for names in val and test that train does not have.
+    """
+    trained = parts["train"]()
+    names = tuple(class_names or sorted({name for of_image in trained.names for name in of_image}))
+    if len(names) < 2:
+        raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")
+
+    def pool(role: str) -> Pool:
+        part = trained if role == "train" else parts[role]()
+        labels = numbered(part.names, names, f"the split {role} of {data}", is_multi)
+        order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
+        # Splitting refuses a class without training images.
+        absent = sorted(set(range(len(names))) - set(present_classes(labels))) if role != "train" else []
+        unused = [SkippedFile(f"{data}, {role}, {names[label]}", "no image of this class") for label in absent]
+        return Pool(part.items, labels[order], order, (*part.unused, *unused))
+
+    train = pool("train")
+    facts = (*facts, *([multi_label_fact(train.labels)] if is_multi else []))
+    val, test = pool("val") if "val" in parts else None, (lambda: pool("test")) if "test" in parts else None
+    return Source(str(data), names, train, val, test, left_out=tuple(left_out), facts=facts)
+
+
+def broken_image(item: SkippedFile) -> DataError:
+    return DataError(f"cannot read the image {item.path} ({item.reason}); mend or remove it, or use --skip-broken")
+
+
+def check_readable(n_images: int, broken: Iterable[SkippedFile]) -> None:
+    """DataError where all images are broken."""
+    if len(lost := list(broken)) == n_images:
+        raise DataError(f"none of {n_images} images could be read, {lost[0].path} first")

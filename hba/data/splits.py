@@ -151,10 +151,10 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     """
     keep = _listed_classes(source, listed_in)
 
-    def kept(pool: Pool, part: str) -> Pool:
+    def kept(pool: Pool) -> Pool:
         restricted = pool.keep(keep)
-        if not len(restricted) and part != "training":
-            raise DataError(f"{listed_in}: {source.name} has no {part} images of these classes; add others")
+        if not len(restricted):
+            raise DataError(f"{listed_in}: a split of {source.name} has no images of these classes; add others")
         return restricted
 
     test_size = source.test_size
@@ -167,26 +167,25 @@ def keep_classes(source: Source, listed_in: str) -> Source:
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
     """The numbers of the listed classes, ascending."""
-    if listed_in in shipped_class_lists():
-        text = files("hba.data").joinpath(listed_in + ENDING).read_text(encoding="utf-8")
-    else:
-        try:
+    try:
+        if listed_in in shipped_class_lists():
+            text = files("hba.data").joinpath(listed_in + ENDING).read_text(encoding="utf-8")
+        else:
             text = read_text(Path(listed_in)).removeprefix("\ufeff")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
-                f"{', '.join(shipped_class_lists())}"
-            ) from None
-    by_name = {name: number for number, name in enumerate(source.class_names)}
-    keep: set[int] = set()
-    for line in filter(None, (COMMENT.sub("", line).strip() for line in text.splitlines())):
-        number = by_name.get(line, int(line) if line.isascii() and line.isdigit() else -1)
-        if not 0 <= number < len(by_name) or number in keep:
-            raise DataError(
-                f"{listed_in} must list classes of {source.name} once each, by names such as "
-                f"{source.class_names[0]!r} or numbers from 0 to {len(by_name) - 1}, got {line!r}"
-            )
-        keep.add(number)
-    if len(keep) < 2:
-        raise DataError(f"{listed_in}: there must be at least two classes, got {len(keep)}; add the others")
-    return sorted(keep)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
+            f"{', '.join(shipped_class_lists())}"
+        ) from None
+    numbers = {name: number for number, name in enumerate(source.class_names)}
+    by_text = {str(number): number for number in numbers.values()} | numbers
+    lines = [line for line in (COMMENT.sub("", line).strip() for line in text.splitlines()) if line]
+    unknown = [line for line in lines if line not in by_text]
+    keep = sorted({by_text[line] for line in lines if line in by_text})
+    if unknown or not 2 <= len(keep) == len(lines):
+        raise DataError(
+            f"{listed_in} must list at least two classes of {source.name} once each, by names such as "
+            f"{source.class_names[0]!r} or numbers from 0 to {len(numbers) - 1}, got "
+            f"{repr(unknown[0]) if unknown else f'{len(lines)} lines of {len(keep)} classes'}"
+        )
+    return keep

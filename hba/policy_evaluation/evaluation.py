@@ -295,7 +295,7 @@ def _train_all(run: _Evaluation, executor: Executor, callback: EvaluationCallbac
         environment = executor.environment()
         data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
     # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
-    made_by = {**environment, "jobs": executor.n_jobs, "levels": data.levels}
+    made_by = {**environment, "jobs": executor.n_jobs}
     record = Record(run.everyone, run.config, data, made_by, folder, stored, run.searched)
     jobs = record.to_do()
     if stored and jobs:

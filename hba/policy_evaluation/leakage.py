@@ -9,7 +9,7 @@ from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.leakage import SeenCount, SeenImages, all_hashes, hashes_of_pixels
-from hba.data.load import find_source, listing_of_search, listing_of_test
+from hba.data.load import find_source, listing_of_search, listing_of_test, test_pool
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.schedule.schedule import Schedule
@@ -142,7 +142,7 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
         its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
     except HbaError:
         return None
-    test = listing_of_test(source, split(source, None, None, config.split_seed))
+    test = listing_of_test(source, test_pool(source, split(source, None, None, config.split_seed)))
     return SeenImages.of_listing(listing_of_search(its_source, its_splits)).overlap(all_hashes(test.chosen))
 
 

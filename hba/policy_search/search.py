@@ -234,8 +234,6 @@ def _search(
         data = rank0_first(load) if config.download else load()
     check_batch_size(given, len(data.train))
     data = data if network is not None else data.in_color()
-    # A resumed run, and an evaluation, then use the scale that was found.
-    config = config.model_copy(update={"levels": data.levels})
     with (
         default_generators(device, derived_seed(config.seed, "default generators")),
         contextlib.closing(data.to(device)) as placed,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hba.data.images import ALL, Measurable
+from hba.data.images import ALL, Images, LazySplit
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.distributed.collectives import total
@@ -90,7 +90,7 @@ class Measured:
 
 
 @torch.no_grad()
-def totals(predict: Function, data: Measurable, prepare: Function, confusion: Tensor | None = None) -> Tensor:
+def totals(predict: Function, data: Images | LazySplit, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. Unreadable images do not count.
@@ -125,7 +125,7 @@ def totals(predict: Function, data: Measurable, prepare: Function, confusion: Te
     return total(sums)
 
 
-def _share(data: Measurable) -> slice:
+def _share(data: Images | LazySplit) -> slice:
     """The batches of this process. For several labels, every process needs the answers to all images."""
     return ALL if size() == 1 or is_multi_label(data.labels) else slice(rank(), None, size())
 
@@ -134,7 +134,7 @@ def _batch_size(image_size: int) -> int:
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
-def measure(network: nn.Module, data: Measurable, prepare: Function, n_classes: int | None = None) -> Measured:
+def measure(network: nn.Module, data: Images | LazySplit, prepare: Function, n_classes: int | None = None) -> Measured:
     """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
 
     n_classes: also compute the confusion matrix of so many classes. The host waits for the device only at the end.

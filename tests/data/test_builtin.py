@@ -148,47 +148,28 @@ def write_svhn(root: Path, part: str, images: np.ndarray, digits: np.ndarray) ->
 
 
 @pytest.mark.usefixtures("any_file_is_whole")
-def test_svhn_is_read_with_its_digits_as_classes(tmp_path: Path) -> None:
-    train = pixels_of(N_TRAIN, 32, 32, 3)
-    write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
-    source = builtin_source("svhn", tmp_path, False)
-    data = source.train.read(np.arange(N_TRAIN), 32)
-    assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
-    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
-    assert source.class_names == tuple("0123456789")
-
-
-@pytest.mark.usefixtures("any_file_is_whole")
-def test_a_search_does_not_need_the_test_file_and_an_evaluation_says_that_it_lacks(tmp_path: Path) -> None:
-    write_svhn(tmp_path, "train", pixels_of(N_TRAIN, 32, 32, 3), labels_of(N_TRAIN))
-    config = DataConfig(data="svhn", data_root=str(tmp_path), train_size=30, val_size=20)
-    search = load_search_data(config)
-    assert (len(search.train), len(search.val)) == (30, 20)
-    with pytest.raises(DataError, match="--data-root"):
-        load_evaluation_data(config)
-    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
-    evaluation = load_evaluation_data(config.model_copy(update={"train_size": None}))
-    assert evaluation.n_test is None, "only opening the file would tell"
-    assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
-
-
-@pytest.mark.usefixtures("any_file_is_whole")
-def test_the_full_svhn_is_the_core_set_and_behind_it_the_extra_one(tmp_path: Path) -> None:
+def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(tmp_path: Path) -> None:
     train, extra = pixels_of(N_TRAIN, 32, 32, 3), pixels_of(90, 32, 32, 3)
     write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
+    with pytest.raises(DataError, match="svhn is not in"):
+        builtin_source("svhn", tmp_path, False)
+    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
     with pytest.raises(DataError, match="svhn-full is not in"):
         builtin_source("svhn-full", tmp_path, False)
     write_svhn(tmp_path, "extra", extra, labels_of(90)[::-1])
-    write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
-    source = builtin_source("svhn-full", tmp_path, False)
-    data = source.train.read(np.arange(N_TRAIN + 90), 32)
-    assert np.array_equal(data.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))
-    assert data.labels.tolist() == [*labels_of(N_TRAIN), *labels_of(90)[::-1]]
-    assert source.class_names == tuple("0123456789")
-    assert source.test is not None
-    assert len(source.test().labels) == N_TEST
-    assert len(builtin_source("svhn", tmp_path, False).train.labels) == N_TRAIN
+    core, full = (builtin_source(name, tmp_path, False) for name in ("svhn", "svhn-full"))
+    assert core.class_names == full.class_names == tuple("0123456789")
+    data, whole = core.train.read(np.arange(N_TRAIN), 32), full.train.read(np.arange(N_TRAIN + 90), 32)
+    assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
+    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
+    assert np.array_equal(whole.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))
+    assert whole.labels.tolist() == [*labels_of(N_TRAIN), *labels_of(90)[::-1]]
+    assert full.test is not None
+    assert len(full.test().labels) == N_TEST
     assert BASELINES["svhn-full"] == BASELINES["svhn"]
+    evaluation = load_evaluation_data(DataConfig(data="svhn", data_root=str(tmp_path)))
+    assert evaluation.n_test is None, "only opening the file would tell"
+    assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
 
 
 # ImageNet: a folder per class, of which val/ is what errors are reported on.

@@ -1,6 +1,7 @@
 """Folders: which files are images, which folders are splits, and what is refused."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from hba.data.config import check_clash, display_name, format_of, resolved_data, run_name
-from hba.data.folder import check_beside, find_layout, folder_source
+from hba.data.folder import check_beside, find_splits, folder_source
 from hba.data.images import LabelledImages
 from hba.data.pool import Pool
 from hba.errors import DataError, HbaError, RunError, SettingsError
@@ -29,9 +30,9 @@ def files_of(pool: Pool) -> list[str]:
     return [Path(pool.items.name(number)).name for number in pool.numbers]
 
 
-def read_all(folder: Path, skip_broken: bool = False, **told: Any) -> LabelledImages:
-    pool = folder_source(folder, skip_broken).train
-    return pool.read(np.arange(len(pool)), 4, **told)
+def read_all(folder: Path, skip_broken: bool = False, **options: Any) -> LabelledImages:
+    pool = replace(folder_source(folder).train, skip_broken=skip_broken)
+    return pool.read(np.arange(len(pool)), 4, **options)
 
 
 def refusal(folder: Path) -> str:
@@ -57,7 +58,7 @@ def test_classes_and_files_are_sorted_and_splits_are_pools(tmp_path: Path) -> No
     found = [(files_of(pool), pool.labels.tolist()) for pool in (source.train, source.val, source.test())]
     assert found == [(["1.png", "2.png"], [0, 1]), (["3.png"], [1]), (["4.png", "5.png"], [0, 1])]
     # A class without images is noted, but not of training images.
-    assert [Path(item.path).name for item in source.val.left_out] == ["cat"]
+    assert [item.path for item in source.val.unused] == [f"{tmp_path / 'b'}, val, cat"]
 
 
 def test_which_files_count(tmp_path: Path) -> None:
@@ -75,9 +76,9 @@ def test_which_files_count(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "cat" / "pipe.png")
     train = folder_source(tmp_path).train
     assert files_of(train) == [*names, "link.png", "x.png"]
-    left_out = {Path(item.path).name for item in train.left_out}
+    left_out = {Path(item.path).name for item in train.unused}
     assert left_out == {"labels.csv", "png", "loose.png", "gone.png", "self.png", "dogs", "pipe.png"}
-    assert all(item.reason for item in train.left_out)
+    assert all(item.reason for item in train.unused)
 
 
 def test_names_may_be_any_bytes(tmp_path: Path) -> None:
@@ -118,12 +119,12 @@ def test_images_come_in_order_with_progress_however_many_there_are(tmp_path: Pat
         (tmp_path / name).mkdir()
         for number in range(150):
             Image.new("RGB", (4, 4), (number, label, 0)).save(tmp_path / name / f"{number:03}.png")
-    told: list[tuple[int, int]] = []
-    data = read_all(tmp_path, on_read=lambda *counts: told.append(counts))
+    counts: list[int] = []
+    data = read_all(tmp_path, on_read=counts.append)
     assert data.images[:, 0, 0, 0].tolist() == [*range(150), *range(150)]
     assert data.labels.tolist() == data.images[:, 1, 0, 0].tolist()
-    assert told[-1] == (300, 300)
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert counts[-1] == 300
+    assert counts == sorted(set(counts))
 
 
 NAMES = [
@@ -133,13 +134,11 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_splits_are_read_under_all_their_names_and_told(tmp_path: Path) -> None:
+def test_splits_are_read_under_all_their_names(tmp_path: Path) -> None:
     for number, names in enumerate(NAMES):
         folder = folder_with(tmp_path / str(number), *(f"{part}/{name}/1.png" for part in names for name in "ab"))
-        layout = find_layout(folder)
-        assert (layout.train, layout.val, layout.test) == tuple(folder / name for name in names)
-        assert (layout.fact == "") is (number == 0)
-        assert all(name in layout.fact for name in names if number)
+        expected = {role: folder / name for role, name in zip(("train", "val", "test"), names, strict=True)}
+        assert find_splits(folder) == expected
 
 
 def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Path) -> None:
@@ -149,12 +148,11 @@ def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Pat
         "holdout": ("train/a/1.png", "train/b/1.png", "holdout/a/1.png"),
         "more": ("train/a/1.png", "train/b/1.png", "test/a/1.png", "more/a/1.png"),
         "cat/test": ("cat/train/1.png", "cat/test/1.png", "dog/train/1.png", "dog/test/1.png"),
-        "no images": ("train/a/1.png", "train/b/1.png", "test/1.png"),
         "'c'": ("train/a/1.png", "train/b/1.png", "val/c/1.png"),
         "'Cat'": ("train/cat/1.png", "train/b/1.png", "val/Cat/1.png"),
-        "two classes, got 'cat'": ("cat/1.png",),
-        "two classes, got none": ("1.png",),
-        "folders of classes": ("train/a/1.png", "train/b/1.png", "test/a/"),
+        "two classes, got cat": ("cat/1.png",),
+        "1.png": ("1.png",),
+        "folders of classes": ("train/a/", "train/b/"),
     }
     for number, (name, files) in enumerate(refused.items()):
         assert name in refusal(folder_with(tmp_path / str(number), *files)), name

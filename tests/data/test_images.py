@@ -77,14 +77,13 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
     for names, train, val, named in (
         ("ab", data, data, "'ab'"),
         (("a",), data, data, "0 to 1"),
-        (("a", "b", "c"), data, data, "3 class names"),
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
-        (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "validation"),
+        (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val image"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
         (("a", "b"), data, matrix, "matrix"),
         (("a", "b", "c"), matrix, matrix, "3 class names"),
-        (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "validation"),
-        (("a", "b"), BYTES, data, "training"),
+        (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val image"),
+        (("a", "b"), BYTES, data, "train images"),
     ):
         refused(named, lambda names=names, train=train, val=val: SearchData("d", names, train, val))
     for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):

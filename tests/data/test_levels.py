@@ -1,4 +1,4 @@
-"""Images of more than 8 bits: one scale for a data set."""
+"""Images of more than 8 bits: one scale, by their type or as it is given."""
 
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,18 @@ from in_memory import in_memory
 from opened_images import record_images
 from PIL import Image
 
-from hba.data import load_evaluation_data, load_search_data
+from hba.data import load_search_data
 from hba.data.config import DataConfig
-from hba.data.reading import Levels
 from hba.errors import DataError, SettingsError
 
 
-def write_folder(
-    folder: Path, highest: float, dtype: Any = np.uint16, n: int = 10, parts: tuple[str, ...] = ("",)
-) -> Path:
-    """Two classes of images whose levels are evenly spread from 0 to the highest; the last one reaches it."""
-    for part in parts:
-        for label, name in enumerate("ab"):
+def write_folder(folder: Path, highest: float, dtype: Any = np.uint16) -> Path:
+    """Two classes of ten images whose levels are evenly spread from 0 to at most the highest, for each split."""
+    for part in ("train", "val", "test"):
+        for name in "ab":
             (folder / part / name).mkdir(parents=True, exist_ok=True)
-            for number in range(n):
-                top = highest if number == n - 1 and label else highest * (number + 1) / (n + 1)
-                values = np.linspace(0, top, 64).reshape(8, 8).astype(dtype)
+            for number in range(10):
+                values = np.linspace(0, highest * (number + 1) / 10, 64).reshape(8, 8).astype(dtype)
                 Image.fromarray(values).save(
                     folder / part / name / f"{number}.{'tif' if dtype == np.float32 else 'png'}"
                 )
@@ -35,85 +31,56 @@ def config_of(data: Path, **settings: Any) -> DataConfig:
     return DataConfig.make({"data": str(data), "image_size": 8, **settings})
 
 
-def levels_in(data: Path, **settings: Any) -> Levels | None:
-    search, evaluation = (
-        load_search_data(config_of(data, **settings)),
-        load_evaluation_data(config_of(data, **settings)),
-    )
-    assert search.levels == evaluation.levels
-    return search.levels
-
-
-def test_the_scale_is_found_from_the_levels_of_all_images(tmp_path: Path) -> None:
-    cases: tuple[tuple[float, Any, float], ...] = (
-        (4095, np.uint16, 4095), (3000, np.uint16, 4095), (255, np.uint16, 255), (40000, np.uint16, 65535),
-        (0.9, np.float32, 1), (200, np.float32, 255), (60000, np.float32, 65535), (3000, np.float32, 3000),
+def test_pixels_are_on_the_scale_of_their_type_or_on_the_given_one(tmp_path: Path) -> None:
+    cases: tuple[tuple[float, Any, tuple[float, float] | None, tuple[float, float]], ...] = (
+        (60000, np.uint16, None, (0, 65535)), (0.9, np.float32, None, (0, 1)), (4095, np.uint16, (0, 4095), (0, 4095)),
+        (4095, np.uint16, (100, 3000), (100, 3000)), (255, np.float32, (0, 255), (0, 255)),
     )  # fmt: skip
-    for number, (highest, dtype, expected) in enumerate(cases):
-        # The highest level is in all parts, as it is in the training and validation images.
-        folder = write_folder(tmp_path / str(number), highest, dtype, parts=("train", "val", "test"))
-        assert levels_in(folder) == (0, expected)
-        levels = load_search_data(config_of(folder)).levels
+    for case, (highest, dtype, levels, (low, high)) in enumerate(cases):
+        folder = write_folder(tmp_path / str(case), highest, dtype)
+        search = load_search_data(config_of(folder, levels=levels))
         arrays = [np.asarray(Image.open(path), dtype=float) for path in sorted((folder / "train").rglob("*.*"))]
-        pixels = in_memory(load_search_data(config_of(folder)).train).images[:, 0].numpy()
-        assert levels is not None
-        expected_pixels = (np.stack(arrays) * (255 / levels[1])).round().clip(0, 255)
-        assert np.array_equal(pixels, expected_pixels)
-        ((streamed, _),) = load_search_data(config_of(folder, stream=True, workers=0)).train.once(100)
+        expected = ((np.stack(arrays) - low) * (255 / (high - low))).round().clip(0, 255)
+        pixels = in_memory(search.train).images[:, 0].numpy()
+        assert np.array_equal(pixels, expected)
+        assert f"level {low} is black and {high} white" in search.facts[0]
+        ((streamed, _),) = load_search_data(config_of(folder, levels=levels, stream=True, workers=0)).train.once(100)
         assert np.array_equal(streamed[:, 0].numpy(), pixels)
-
-
-def test_images_of_8_bits_have_no_scale(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, 200, np.uint8)
-    assert levels_in(folder) is None
-    search = load_search_data(config_of(folder, levels=(0, 100)))
-    assert (search.levels, len(search.facts)) == (None, 1)
-    assert search.train.fingerprint() == load_search_data(config_of(folder)).train.fingerprint()
-
-
-def test_levels_of_test_images_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_folder(tmp_path / "a", 1000, parts=("train", "test"))
-    Image.fromarray(np.full((8, 8), 60000, dtype=np.uint16)).save(folder / "test" / "a" / "0.png")
-    assert levels_in(folder) == (0, 1023)
-    folder = write_folder(tmp_path / "b", 1000)
-    opened = record_images(monkeypatch)
-    search = load_search_data(config_of(folder))
-    assert len(set(opened)) == len(search.train) + len(search.val) == 16
-    # Nor does the scale depend on how many images are used.
-    assert load_search_data(config_of(folder, train_size=4, val_size=4)).levels == search.levels
-
-
-def test_a_given_scale_is_used_and_what_lies_outside_is_black_or_white(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, 4095, parts=("train", "val", "test"))
-    assert levels_in(folder, levels=(100, 3000)) == (100, 3000)
-    pixels = in_memory(load_search_data(config_of(folder, levels=(100, 3000))).train).images
-    assert (int(pixels.min()), int(pixels.max())) == (0, 255)
-    for levels in ("0", "5,5", "9,1", "0,inf", "a,b", "1,2,3"):
+    for text in ("0", "5,5", "9,1", "0,inf", "a,b", "1,2,3"):
         with pytest.raises(SettingsError, match="levels"):
-            config_of(folder, levels=levels)
+            config_of(tmp_path, levels=text)
+
+
+def test_images_of_8_bits_have_no_scale_and_test_images_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path, 200, np.uint8)
+    opened = record_images(monkeypatch)
+    search, given = (load_search_data(config_of(folder, levels=levels)) for levels in (None, (0, 100)))
+    assert search.facts == ()
+    assert search.train.fingerprint() == given.train.fingerprint()
+    assert {path.relative_to(folder).parts[0] for path in opened} == {"train", "val"}
 
 
 def test_scales_that_leave_nothing_to_see_are_refused_with_the_option(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "a", 1000, parts=("train", "test"))
-    for levels in ((0, 60000), (-60000, -1)):
+    folder = write_folder(tmp_path / "a", 4095)
+    for levels in (None, (0, 60000), (-60000, -1)):
         with pytest.raises(DataError, match="--levels"):
             load_search_data(config_of(folder, levels=levels))
-    Image.fromarray(np.full((8, 8), 60000, dtype=np.uint16)).save(folder / "train" / "a" / "0.png")
-    with pytest.raises(DataError, match=r"0\.png.*--levels"):
-        load_search_data(config_of(folder))
-    write_folder(tmp_path / "b", 1000, parts=("train",))
-    write_folder(tmp_path / "b", 1000, np.float32, parts=("train",))
-    with pytest.raises(DataError, match="--levels"):
-        load_search_data(config_of(tmp_path / "b"))
-    with pytest.raises(DataError, match="black"):
-        load_search_data(config_of(write_folder(tmp_path / "c", 0)))
+    # A few very bright or black images do not decide.
+    for name, value in (("a/0", 60000), ("b/0", 0)):
+        Image.fromarray(np.full((8, 8), value, dtype=np.uint16)).save(folder / "train" / f"{name}.png")
+    load_search_data(config_of(folder, levels=(0, 4095)))
+    np.savez(tmp_path / "a.npz", images=np.full((20, 8, 8), 16.0), labels=np.arange(20) % 2)
+    with pytest.raises(DataError, match=r"16.*--levels"):
+        load_search_data(config_of(tmp_path / "a.npz"))
 
 
 def test_levels_that_are_not_finite_make_a_broken_image(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, 1, np.float32, parts=("train", "test"))
+    folder = write_folder(tmp_path, 1, np.float32)
     values = np.full((8, 8), np.nan, dtype=np.float32)
     Image.fromarray(values).save(folder / "train" / "a" / "0.tif")
-    left_out = load_search_data(config_of(folder, skip_broken=True, val_size=2, train_size=18)).left_out
+    left_out = load_search_data(config_of(folder, skip_broken=True)).left_out
     assert [Path(item.path).name for item in left_out] == ["0.tif"]
     np.savez(tmp_path / "a.npz", images=np.full((20, 8, 8), np.nan), labels=np.arange(20) % 2)
     with pytest.raises(DataError, match="finite"):

@@ -4,12 +4,10 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hba.data.arrays import ArrayItems
-from hba.data.pool import Pool, Source
+from hba.data.pool import Items, Pool, Source
 from hba.data.splits import Splits, split, take_training
 from hba.errors import DataError
 
@@ -21,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def pool_of(counts: list[int]) -> Pool:
     labels = np.repeat(np.arange(len(counts)), counts)
     labels = np.random.default_rng(0).permutation(labels)
-    return Pool(ArrayItems(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)), labels)
+    return Pool(Items(), labels)
 
 
 def source_of(

@@ -128,7 +128,7 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
         refused(place / "b.parquet", named)
     pandas.DataFrame({"path": [b"x"] * 12, "label": [1, 2] * 6}).to_parquet(place / "b.parquet")
-    refused(place / "b.parquet", "bytes as path")
+    refused(place / "b.parquet", "row 1")
     refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
 
 
@@ -164,8 +164,8 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(plac
     kept = find_source(config_of(data, classes=str(place / "classes.txt"), **settings))
     assert np.array_equal(kept.train.labels, source.train.labels[:, :2])
     refused(data, "','", label_separator=",")
-    refused(data, "has no label")
-    for separator in ("", ";;", "x", "1"):
+    refused(data, "--label-separator")
+    for separator in ("", ";;"):
         with pytest.raises(SettingsError, match="label_separator"):
             config_of(data, label_separator=separator)
 
