@@ -1,10 +1,11 @@
 """Regularizers that act inside the network (dropout, weight decay) or add to the training loss."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from hba.data.labels import is_multi_label
 from hba.errors import SettingsError
@@ -21,16 +22,12 @@ LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
 INITIAL_WEIGHT_DECAY = 1e-5
 """If the settings have none. The lower end of the range would hardly move."""
 
-DROPOUT_KINDS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
     """Dropout modules by name, in the order of their definition, without duplicates."""
-    return {name: module for name, module in network.named_modules() if _is_dropout(module)}
-
-
-def _is_dropout(module: nn.Module) -> bool:
-    return type(module) in DROPOUT_KINDS or isinstance(module, RatedDropout)
+    kinds = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+    modules = network.named_modules()
+    return {name: module for name, module in modules if type(module) in kinds or isinstance(module, RatedDropout)}
 
 
 def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
@@ -38,22 +35,18 @@ def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
 
     Raises SettingsError for a network without any.
     """
-    found = dropouts(network)
-    if not found:
+    rates: dict[str, Any] = {name: module.p for name, module in dropouts(network).items()}
+    if not rates:
         raise SettingsError(
             f"tune dropout needs a network with modules nn.Dropout, {type(network).__name__} has none; give another "
             "model, or omit dropout"
         )
-    return tuple(
-        Hyperparameter(f"{DROPOUT}.{name}", 0.0, LARGEST_RATE, min(float(module.p) or INITIAL_RATE, LARGEST_RATE))  # type: ignore[arg-type]
-        for name, module in found.items()
-    )
+    initial = {f"{DROPOUT}.{name}": min(float(rate) or INITIAL_RATE, LARGEST_RATE) for name, rate in rates.items()}
+    return tuple(Hyperparameter(name, 0.0, LARGEST_RATE, rate) for name, rate in initial.items())
 
 
 def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
-    """On a log scale; it begins at the weight decay of the settings, if they have one, as far as that lies in the
-    range.
-    """
+    """On a log scale. It begins at the weight decay of the settings, limited to the range, or at the default one."""
     initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
     return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
 
@@ -72,18 +65,6 @@ def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: boo
         )
 
 
-def set_dropout(network: nn.Module, rates: Mapping[str, float]) -> None:
-    """Give dropout modules, by name, their rates."""
-    for name, rate in rates.items():
-        network.get_submodule(name).p = rate  # type: ignore[assignment]
-
-
-def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
-    """From the next step on, of all weights."""
-    for group in optimizer.param_groups:
-        group["weight_decay"] = weight_decay
-
-
 def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
     """What smoothing labels by `value` (B,) in [0, 1] adds to the loss of each image (B,), logits (B, K).
 
@@ -91,9 +72,8 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
     The loss is linear in the targets, so it grows by s (loss of the even targets - loss of the labels).
     """
     if is_multi_label(labels):
-        even, own = logits.new_full(logits.shape, 0.5), labels.to(logits)
-        losses = (F.binary_cross_entropy_with_logits(logits, one, reduction="none") for one in (even, own))
-        of_even, of_labels = (loss.mean(dim=1) for loss in losses)
+        of_even = F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, 0.5), reduction="none").mean(dim=1)
+        of_labels = F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
     else:
         of_even = -logits.log_softmax(dim=1).mean(dim=1)
         of_labels = F.cross_entropy(logits, labels, reduction="none")

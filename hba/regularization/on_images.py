@@ -1,4 +1,4 @@
-"""Regularizers that act on images: affine maps, Cutout, colour jitter, dropout and noise of the input.
+"""Regularizers of images: affine maps, Cutout, colour jitter, dropout and noise of the input.
 
 Each image of a batch has its own strengths (B,); strengths of 0 leave it as it is. Each function returns a new tensor.
 The generator is on the device of the images; None is torch's default one.
@@ -45,10 +45,8 @@ def affine(
     height, width = images.shape[2:]
     # Maps are in float64, as PIL has them.
     degrees, shear, translate, scale = (one.detach().double() for one in (degrees, shear, translate, scale))
-    angle = uniform(-degrees, degrees, generator)
-    shear_angle = uniform(-shear, shear, generator)
-    x = uniform(-translate * width, translate * width, generator).round()
-    y = uniform(-translate * height, translate * height, generator).round()
+    angle, shear_angle = (uniform(-largest, largest, generator) for largest in (degrees, shear))
+    x, y = (uniform(-translate * side, translate * side, generator).round() for side in (width, height))
     factor = uniform(1 - scale, 1 + scale, generator)
     maps = Maps.of(affine_coefficients(angle, shear_angle, x, y, factor, height, width))
     return warp(images, maps, fill, "nearest")
@@ -66,9 +64,8 @@ def affine_coefficients(
     # The inverse of rotation * shear * scale.
     a, b = (cos - sin * tan) / factor, (sin + cos * tan) / factor
     d, e = -sin / factor, cos / factor
-    centre_x, centre_y = width / 2, height / 2
-    c = centre_x - a * (centre_x + x) - b * (centre_y + y)
-    f = centre_y - d * (centre_x + x) - e * (centre_y + y)
+    from_x, from_y = width / 2 + x, height / 2 + y
+    c, f = width / 2 - a * from_x - b * from_y, height / 2 - d * from_x - e * from_y
     return {"a": a, "b": b, "c": c, "d": d, "e": e, "f": f}
 
 
@@ -101,12 +98,6 @@ def with_holes(images: Tensor, centres: Tensor, length: Tensor, holes: Tensor) -
     # How many squares lie over each pixel: a product of outer products, summed over the holes.
     times = (down.mT.float() @ across.float()).view(batch, 1, *images.shape[2:])
     return images.masked_fill(times > 0, 0)
-
-
-GREEN_TURN, BLUE_TURN, WHOLE_TURN = 2, 4, 6
-"""Hues in sixths of a turn; red is 0."""
-SIXTHS_FROM_TOP = (5, 3, 1)
-"""Of R, G and B, in the formula from HSV to RGB."""
 
 
 def jitter(
@@ -152,18 +143,14 @@ def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
     chroma = value - images.amin(dim=1)
     # Greys have no hue: any will do, as their chroma is 0.
     divisor = chroma.where(chroma > 0, 1)
-    neither_red = torch.where(green == value, GREEN_TURN + (blue - red) / divisor, BLUE_TURN + (red - green) / divisor)
+    # In sixths of a turn: red is 0, green 2, blue 4.
+    neither_red = torch.where(green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
     hue = torch.where(red == value, (green - blue) / divisor, neither_red)
-    hue = hue + WHOLE_TURN * shift.to(images.dtype)[:, None, None]
-    from_top = torch.stack([_distance(hue + sixths) for sixths in SIXTHS_FROM_TOP], dim=1)
-    changed = value[:, None] - chroma[:, None] * from_top
-    return torch.where(shift[:, None, None, None] == 0, images, changed)
-
-
-def _distance(sixths: Tensor) -> Tensor:
-    """Distance of a channel from the value, as a share of the chroma."""
-    within = sixths.remainder(WHOLE_TURN)
-    return torch.minimum(within, BLUE_TURN - within).clamp(0, 1)
+    hue = hue + 6 * shift.to(images.dtype)[:, None, None]
+    sixths = torch.stack([hue + 5, hue + 3, hue + 1], dim=1).remainder(6)
+    # How far R, G and B are below the value, as a share of the chroma.
+    below = torch.minimum(sixths, 4 - sixths).clamp(0, 1)
+    return torch.where(shift[:, None, None, None] == 0, images, value[:, None] - chroma[:, None] * below)
 
 
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:

@@ -1,19 +1,18 @@
 """Regularizer: a group of hyperparameters that are tuned together, and the function that they control."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, get_args
+
+from torch import Tensor
 
 from hba.errors import SettingsError
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 Scale = Literal["linear", "log"]
+Place = Literal["pixels", "inputs", "network", "loss", "states"]
+ON_IMAGES: tuple[Place, ...] = ("pixels", "inputs")
+IN_LOSS: tuple[Place, ...] = ("loss", "states")
 LARGEST_LOGIT = 5.0
 """Largest absolute logit of an initial value: one at an end of its range would hardly move."""
 
@@ -38,11 +37,12 @@ class Hyperparameter:
     def __post_init__(self) -> None:
         if not all(self.name.split(".")):
             raise SettingsError(f"the name of a hyperparameter must be words with dots between, got {self.name!r}")
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise SettingsError(f"the range of {self.name} must be finite and ascend, got {self.low} to {self.high}")
-        if not self.low <= self.initial <= self.high:
-            raise SettingsError(f"initial of {self.name} must lie in [{self.low}, {self.high}], got {self.initial}")
-        if self.scale not in ("linear", "log"):
+        if not (math.isfinite(self.high - self.low) and self.low < self.high and self.low <= self.initial <= self.high):
+            raise SettingsError(
+                f"the range of {self.name} must be finite, ascend and hold its initial value, got {self.low} to "
+                f"{self.high} and {self.initial}"
+            )
+        if self.scale not in get_args(Scale):
             raise SettingsError(f"scale of {self.name} must be linear or log, got {self.scale!r}")
         if self.scale == "log" and self.low <= 0:
             raise SettingsError(f"a log scale of {self.name} must begin above 0, got {self.low}")
@@ -68,19 +68,6 @@ class Hyperparameter:
         return max(-LARGEST_LOGIT, min(LARGEST_LOGIT, math.log(place / (1 - place))))
 
 
-Place = Literal["pixels", "inputs", "network", "loss", "states"]
-PLACES: tuple[Place, ...] = ("pixels", "inputs", "network", "loss", "states")
-ON_IMAGES: tuple[Place, ...] = ("pixels", "inputs")
-IN_LOSS: tuple[Place, ...] = ("loss", "states")
-
-Ranges = Mapping[str, Hyperparameter]
-"""The hyperparameters of a group by their own names."""
-
-
-def nothing_fixed(ranges: Ranges) -> Mapping[str, Any]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class Regularizer:
     """A group of hyperparameters. Its name is the first word of theirs; `tune` writes it with dashes for `_`.
@@ -93,8 +80,8 @@ class Regularizer:
                                                              after its last layer, before and after dropout
     network    none                                          the network (dropout, weight_decay; built-in only)
 
-    values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: whether the
-    function also takes `fill` (C,), the colour of uncovered pixels. fixed: further arguments, from the ranges.
+    values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: whether a function
+    of pixels also takes `fill` (C,), the colour of uncovered pixels.
     """
 
     name: str
@@ -102,7 +89,6 @@ class Regularizer:
     place: Place
     function: Callable[..., Tensor] | None = None
     uses_fill: bool = False
-    fixed: Callable[[Ranges], Mapping[str, Any]] = nothing_fixed
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.hyperparameters]
@@ -112,13 +98,11 @@ class Regularizer:
                 "a regularizer must have a name in one word and hyperparameters with different names "
                 f"<name>.<own name>, got {self.name!r} with {', '.join(names)}"
             )
-        if self.place not in PLACES or (self.place == "network") != (self.function is None):
+        if self.place not in get_args(Place) or (self.place == "network") != (self.function is None):
             raise SettingsError(
-                f"the regularizer {self.name} must have a function and a place of {', '.join(PLACES)}, got "
+                f"the regularizer {self.name} must have a function and a place of {', '.join(get_args(Place))}, got "
                 f"{self.place!r}"
             )
-        if self.uses_fill and self.place != "pixels":
-            raise SettingsError(f"{self.name} cannot use a fill, which only regularizers of pixels get")
 
     @property
     def tuned_as(self) -> str:

@@ -19,7 +19,7 @@ from hba.operations import Operation
 from hba.operations.images import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
-from hba.regularization.regularization import Regularization
+from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     RegularizerSummary,

@@ -14,11 +14,12 @@ from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.policy_search.config import without_dropped
+from hba.regularization import groups
 from hba.regularization.groups import REGULARIZERS, registered_regularizers
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.settings import Settings, words
-from hba.utils.text import did_you_mean, unknown
+from hba.utils.text import did_you_mean
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 HIDDEN = "hidden"
@@ -33,12 +34,7 @@ def tunable() -> tuple[str, ...]:
 
 
 def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
-    names = tuple(tune)
-    for name in names:
-        if name not in tunable():
-            raise SettingsError(unknown("group", name, tunable()))
-    if not names or len(set(names)) < len(names):
-        raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
+    names = groups.check_tune(tune, known=tunable())
     if DROPOUT in names and (twice := [name for name in names if name.startswith(f"{DROPOUT}.")]):
         raise SettingsError(f"{DROPOUT} includes {twice[0]}; omit one of them")
     return names

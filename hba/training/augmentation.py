@@ -16,7 +16,7 @@ from hba.data.images import Images
 from hba.operations.images import fill_for
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
-from hba.regularization.regularization import Regularization
+from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]

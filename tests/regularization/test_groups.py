@@ -9,9 +9,8 @@ import hba
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.regularization import groups
-from hba.regularization.groups import REGULARIZERS, hyperparameters_of, tunable
+from hba.regularization.groups import REGULARIZERS, Regularization, hyperparameters_of, tunable
 from hba.regularization.in_training import dropouts
-from hba.regularization.regularization import Regularization
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 
 
