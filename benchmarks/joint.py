@@ -39,7 +39,7 @@ from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import only_augmentation
 from hba.policy_search.history import finite_or_none
-from hba.preprocessing.preprocessing import network_input_size
+from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged

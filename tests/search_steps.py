@@ -15,8 +15,7 @@ from hba.hypernet import HyperNetwork
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing, Standardize
+from hba.preprocessing import Baseline, Preprocessing, Standardize
 
 
 def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:

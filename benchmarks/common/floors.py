@@ -16,7 +16,7 @@ from hba.data import SearchData
 from hba.data.loader import BatchStream
 from hba.models import build_model
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing import Preprocessing
 from hba.training.optim import optimizer_for
 from hba.utils.devices import find_device
 

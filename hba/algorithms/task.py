@@ -17,7 +17,7 @@ from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import at_fraction, of_row, randaugment
-from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
 from hba.training.criterion import error_share, loss_of
 from hba.training.metrics import totals

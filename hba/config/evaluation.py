@@ -24,7 +24,7 @@ from hba.config.training import (
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import LAST_SEED, Seed, Size, format_of, has_columns, resolved_data
 from hba.errors import SettingsError
-from hba.preprocessing.baseline import Baseline
+from hba.preprocessing import Baseline
 from hba.utils.settings import DefaultText
 
 Values = Mapping[str, Any]

@@ -19,7 +19,7 @@ from hba.models import Pretrained, Start, find_model
 from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_facts
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.preprocessing.baseline import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
+from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.devices import check_device_name

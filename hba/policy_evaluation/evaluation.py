@@ -51,7 +51,7 @@ from hba.policy_evaluation.jobs import Job, check_executor, executor_for, run_jo
 from hba.policy_evaluation.leakage import LeakageReport, leakage_reports, notes_on, settings_of
 from hba.policy_evaluation.results import FREE_SETTINGS, EvaluationResult, Record, check_kept, check_resumable
 from hba.policy_evaluation.settings import Chosen, check_weights, chosen, with_earlier
-from hba.preprocessing.preprocessing import network_input_size
+from hba.preprocessing import network_input_size
 from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
 from hba.report.results import RESULTS_NAME, Results, read_results
 from hba.report.samples import Samples

@@ -14,7 +14,7 @@ from hba.data.load import AnyDataset, check_data, check_settings_of_dataset, fin
 from hba.errors import DataError, RunError, SettingsError
 from hba.models import Start
 from hba.policy_evaluation.leakage import settings_of
-from hba.preprocessing.preprocessing import network_input_size
+from hba.preprocessing import network_input_size
 from hba.report.results import RESULTS_NAME
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule

@@ -29,7 +29,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.history import History, Metrics, row_of
 from hba.policy_search.result import SearchPlan
-from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_training import DROPOUT, dropouts
 from hba.report.page import report_at_the_end

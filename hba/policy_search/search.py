@@ -45,7 +45,7 @@ from hba.policy_search.config import SearchConfig, custom_components, from_earli
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.result import SearchResult
 from hba.policy_search.trainer import SearchTrainer
-from hba.preprocessing.preprocessing import network_input_size
+from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
 from hba.utils.devices import explained_memory_errors
 from hba.utils.files import run_lock

@@ -1,1 +1,287 @@
-"""The steps between the policy and the network: baseline augmentation and standardization."""
+"""The steps between the policy and the network: a data set's baseline augmentation (paper, 4.2) and standardization."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hba.data.images import Colors, Images
+from hba.distributed.collectives import draw_then_shard
+from hba.errors import SettingsError
+from hba.operations import COMMON_CHANNELS, OPERATIONS
+from hba.operations.enhance import blend, gray, mean_gray
+from hba.utils.devices import device_constant
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The random baseline augmentation of each image after the policy; sizes in pixels; False and 0 are off.
+
+    Before standardization: random resized crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
+    color_jitter: largest change of the factors of brightness, contrast and saturation from 1. pca_jitter: standard
+    deviation of AlexNet's noise along the principal components of colour.
+    """
+
+    flip: bool = False
+    crop_padding: int = 0
+    cutout_size: int = 0
+    random_resized_crop: bool = False
+    color_jitter: float = 0.0
+    pca_jitter: float = 0.0
+
+    def scaled(self, factor: float) -> "Baseline":
+        """For images whose side is `factor` times as long."""
+        padding, size = round(self.crop_padding * factor), round(self.cutout_size * factor)
+        return replace(self, crop_padding=padding, cutout_size=size)
+
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType(
+    {
+        "cifar10": Baseline(flip=True, crop_padding=4, cutout_size=16),
+        "cifar100": Baseline(flip=True, crop_padding=4, cutout_size=16),
+        "svhn": Baseline(cutout_size=20),
+        "svhn-full": Baseline(cutout_size=20),
+        "fashionmnist": Baseline(flip=True, crop_padding=4),
+        "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
+    }
+)
+"""By dataset, at its own image size; scaled with the images. Images of all others are only standardized, because a flip
+or crop may not suit their labels.
+"""
+PHOTOGRAPHS = replace(BASELINES["cifar10"], cutout_size=0)
+"""For photographs of any kind, at PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, without Cutout."""
+PHOTOGRAPHS_SIDE = 32
+STORED_PER_SIDE = 8 / 7
+"""By how much images are stored larger than the network takes them: 256 pixels for 224."""
+
+
+def stored_side(side: int) -> int:
+    """Side in pixels to store images with, of which a network takes `side`."""
+    return round(side * STORED_PER_SIDE)
+
+
+def network_input_size(data: Images, baseline: Baseline) -> int:
+    """Side in pixels of the network's input, which a random resized crop makes of larger images; the inverse of
+    stored_side.
+    """
+    return round(data.image_size / STORED_PER_SIDE) if baseline.random_resized_crop else data.image_size
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """(x - mean) / std per channel, for images (B, C, H, W) in [0, 1]; mean and std of shape (1, C, 1, 1)."""
+
+    mean: Tensor
+    std: Tensor
+
+    @staticmethod
+    def of(data: Images, colors: tuple[Colors, Colors] | None = None) -> "Standardize":
+        """With the mean and standard deviation of these images by channel, or with others, on their device."""
+        found = colors or (data.mean_color(), data.std_color())
+        return Standardize(*(torch.tensor(color, device=data.device)[None, :, None, None] for color in found))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Standardization and the dataset's baseline augmentation.
+
+    image_size: side of the network's input in pixels; only a random resized crop changes the size of images.
+    """
+
+    standardize: Standardize
+    baseline: Baseline
+    image_size: int
+
+    @staticmethod
+    def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
+        """The preprocessing for these training images. colors: mean and standard deviation, instead of theirs."""
+        for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
+            if getattr(baseline, name) and data.n_channels not in n_channels:
+                raise SettingsError(f"{name} is for images in colour, got {data.n_channels} channels; set it to 0")
+        return Preprocessing(Standardize.of(data, colors), baseline, network_input_size(data, baseline))
+
+    def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2)."""
+        if self.baseline.random_resized_crop:
+            images = random_resized_crop(images, self.image_size, generator)
+        if self.baseline.color_jitter:
+            images = color_jitter(images, self.baseline.color_jitter, generator)
+        if self.baseline.pca_jitter:
+            images = pca_jitter(images, self.baseline.pca_jitter, generator)
+        return augment(self.standardize(images), self.baseline, generator)
+
+    def measure(self, images: Tensor) -> Tensor:
+        """The network's input for images (B, C, H, W) in [0, 1] without augmentation: validation and test."""
+        if self.baseline.random_resized_crop:
+            images = center_crop(images, self.image_size)
+        return self.standardize(images)
+
+
+def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:
+    """Flip, crop and Cutout of standardized images (B, C, H, W), each image with its own draws.
+
+    Uncovered pixels are 0, the mean colour after standardization.
+    """
+    if baseline.flip:
+        flipped = _uniform(len(images), (1, 1, 1), generator, images.device) < 0.5
+        images = torch.where(flipped, images.flip(3), images)
+    if baseline.crop_padding:
+        images = random_crop(images, baseline.crop_padding, generator)
+    if baseline.cutout_size:
+        images = random_cutout(images, baseline.cutout_size, generator)
+    return images
+
+
+def _uniform(
+    batch: int, shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device, *limits: float
+) -> Tensor:
+    """Draws (B, *shape) from U(0, 1), or between two limits."""
+
+    def drawn(n: int) -> Tensor:
+        numbers = torch.empty(n, *shape, device=device)
+        return numbers.uniform_(*limits, generator=generator)
+
+    return draw_then_shard(batch, drawn)
+
+
+def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
+    batch, channels, height, width = images.shape
+    device = images.device
+    places = 2 * padding + 1
+    offsets = draw_then_shard(
+        batch, lambda n: torch.randint(places, (2, n, 1), generator=generator, device=device), dim=1
+    )
+    rows = offsets[0] + torch.arange(height, device=device)
+    columns = offsets[1] + torch.arange(width, device=device)
+    image = torch.arange(batch, device=device)[:, None, None, None]
+    channel = torch.arange(channels, device=device)[None, :, None, None]
+    return F.pad(images, [padding] * 4)[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
+    batch, channels, height, width = images.shape
+    fraction = images.new_full((batch,), size / min(height, width))
+    position = _uniform(batch, (2,), generator, images.device)
+    return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)
+
+
+EIGENVALUES = (0.2175, 0.0188, 0.0045)
+EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
+"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column for each component."""
+
+
+def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
+    """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in random
+    order. Ref: torchvision's ColorJitter.
+    """
+    factors = _uniform(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
+    return jittered(images, factors, order_of_jitters(images, generator))
+
+
+def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A random order (B, 3) of 0, 1 and 2 for each image."""
+    return _uniform(len(images), (3,), generator, images.device).argsort(dim=1)
+
+
+def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order (B, 3) of 0, 1 and 2.
+
+    Images of other than 1 or 3 channels have no saturation to change.
+    """
+    for step in order.T:
+        kind = step[:, None, None, None]
+        less_saturated = gray(images) if images.shape[1] in COMMON_CHANNELS else images
+        poorer = torch.where(kind == 1, mean_gray(images), less_saturated).where(kind != 0, 0)
+        images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
+    return images
+
+
+def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
+    """Add noise along the principal components of colour, the same to all pixels of an image; not clamped.
+
+    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation `std` per component.
+    """
+    device = images.device
+    alpha = draw_then_shard(len(images), lambda n: torch.randn(n, len(EIGENVALUES), generator=generator, device=device))
+    return images + ((alpha * std) @ _components(device))[:, :, None, None]
+
+
+@device_constant
+def _components(device: torch.device) -> Tensor:
+    """(component, channel): each eigenvector times its eigenvalue."""
+    return torch.tensor(EIGENVECTORS, device=device).T * torch.tensor(EIGENVALUES, device=device)[:, None]
+
+
+SCALE = (0.08, 1.0)
+"""Share of the image's area that a crop has."""
+RATIO = (3 / 4, 4 / 3)
+"""Width to height of a crop."""
+N_TRIES = 10
+
+
+def random_resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A random box of each image (B, C, H, W), resized to (B, C, size, size)."""
+    return resized_crop(images, random_boxes(len(images), images.shape[2], images.shape[3], generator), size)
+
+
+def random_boxes(batch: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's RandomResizedCrop.get_params.
+
+    An area and a shape are drawn up to ten times; the first box that fits is taken, otherwise the whole image (as in
+    torchvision for images that are about square, as all stored ones are).
+    """
+    device = generator.device
+    area = _uniform(batch, (N_TRIES,), generator, device, *SCALE) * (height * width)
+    log_ratio = _uniform(batch, (N_TRIES,), generator, device, *map(math.log, RATIO))
+    sizes = torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
+    limits = _limits(height, width, device)
+    fits = (sizes <= limits[..., None]).all(dim=0)
+    # argmax of truth values is the first that is true.
+    first = fits.int().argmax(dim=1, keepdim=True)
+    chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
+    chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
+    place = draw_then_shard(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
+    place = place * (limits - chosen + 1)
+    # The product may round up to the limit itself.
+    corner = place.floor().minimum(limits - chosen)
+    return torch.cat([corner, chosen]).T
+
+
+@device_constant
+def _limits(height: int, width: int, device: torch.device) -> Tensor:
+    return torch.tensor([[height], [width]], dtype=torch.float32, device=device)
+
+
+def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to (B, C, size, size).
+
+    Bilinear without antialiasing, which makes little difference here: a crop is hardly ever reduced by more than the
+    8 / 7 by which images are stored larger than the network takes them. What lies outside of the box never counts.
+    """
+    height, width = images.shape[-2:]
+    middles = (torch.arange(size, device=images.device) + 0.5) / size
+    top, left, box_height, box_width = boxes.to(images.dtype).T[..., None]
+
+    def places(start: Tensor, length: Tensor, full: int) -> Tensor:
+        """Where the result's pixels lie, (B, size), as grid_sample counts: from -1 to 1 between outer edges."""
+        pixels = (middles * length - 0.5).clamp(min=0).minimum(length - 1)
+        return (2 * (start + pixels) + 1) / full - 1
+
+    rows, columns = places(top, box_height, height), places(left, box_width, width)
+    grid = torch.stack(torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def center_crop(images: Tensor, size: int) -> Tensor:
+    """The middle (B, C, size, size) of images that are at least as large."""
+    top, left = (round((full - size) / 2) for full in images.shape[-2:])
+    return images[..., top : top + size, left : left + size]

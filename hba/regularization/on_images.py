@@ -12,7 +12,7 @@ from torch import Tensor
 from hba.distributed.collectives import draw_then_shard
 from hba.operations.geometric import covered, warp
 from hba.operations.operation import Maps
-from hba.preprocessing.baseline import jittered, order_of_jitters
+from hba.preprocessing import jittered, order_of_jitters
 from hba.utils.devices import whole_numbers
 
 

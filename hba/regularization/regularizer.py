@@ -1,13 +1,16 @@
 """Regularizer: a group of hyperparameters that are tuned together, and the function that they control."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, get_args
 
 from hba.errors import SettingsError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Scale = Literal["linear", "log"]
 Place = Literal["pixels", "inputs", "network", "loss", "states"]

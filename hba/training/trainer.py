@@ -19,7 +19,7 @@ from hba.distributed.process_info import single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
-from hba.preprocessing.preprocessing import Preprocessing, network_input_size
+from hba.preprocessing import Preprocessing, network_input_size
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import Augment, Augmentation, EpochRegularization
 from hba.training.checkpoint import TrainCheckpoint, TrainState

@@ -25,8 +25,7 @@ from hba.algorithms.task import ImageTask
 from hba.hypernet.layers import HyperLayer
 from hba.models import build_model
 from hba.policy.space import SearchSpace
-from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing, Standardize
+from hba.preprocessing import Baseline, Preprocessing, Standardize
 
 
 def make(**settings: object) -> tuple[ImageTask, HyperGradientState]:

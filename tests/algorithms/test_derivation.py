@@ -18,8 +18,7 @@ from hba.algorithms.state import named_networks
 from hba.algorithms.task import ImageTask
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.preprocessing.baseline import Baseline
-from hba.preprocessing.preprocessing import Preprocessing, Standardize
+from hba.preprocessing import Baseline, Preprocessing, Standardize
 
 
 def make(kind: type[Algorithm], **settings: Any) -> tuple[ImageTask, Any]:

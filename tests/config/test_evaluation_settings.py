@@ -18,7 +18,7 @@ from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESE
 from hba.config.training import TrainingConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.baseline import Baseline
+from hba.preprocessing import Baseline
 
 COLUMNS_10 = ("data", "train_size", "val_size", "model", "epochs", "learning_rate", "weight_decay", "batch_size")
 TABLE_10: dict[str, tuple[Any, ...]] = {

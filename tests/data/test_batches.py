@@ -7,7 +7,7 @@ from torch import Tensor
 from hba.data.images import LabelledImages
 from hba.data.loader import BatchStream, as_floats
 from hba.errors import DataError
-from hba.preprocessing.preprocessing import Standardize
+from hba.preprocessing import Standardize
 
 
 def numbered(n: int) -> LabelledImages:

@@ -17,7 +17,7 @@ from hba.data import load_evaluation_data, load_search_data
 from hba.data.arrays import NATIVE_IMAGE_SIZES, builtin_source
 from hba.data.config import DataConfig
 from hba.errors import DataError
-from hba.preprocessing.baseline import BASELINES
+from hba.preprocessing import BASELINES
 
 N_TRAIN, N_TEST = 60, 20
 

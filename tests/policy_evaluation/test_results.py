@@ -16,7 +16,7 @@ import hba
 from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
 from hba.policy_evaluation.jobs import Job, TrainingResult
-from hba.preprocessing.preprocessing import Preprocessing
+from hba.preprocessing import Preprocessing
 from hba.training.augmentation import augmentation_of
 from hba.training.metrics import Measured
 from hba.training.trainer import train

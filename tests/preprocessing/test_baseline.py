@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2 import functional as TF
 
-from hba.preprocessing.baseline import (
+from hba.preprocessing import (
     Baseline,
     augment,
     center_crop,

@@ -4,15 +4,16 @@ import torch
 from torch import Tensor
 
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing.baseline import (
+from hba.preprocessing import (
     BASELINES,
     Baseline,
+    Preprocessing,
+    Standardize,
     augment,
     color_jitter,
     pca_jitter,
     random_resized_crop,
 )
-from hba.preprocessing.preprocessing import Preprocessing, Standardize
 
 STANDARDIZE = Standardize(
     torch.tensor([0.4, 0.5, 0.6])[None, :, None, None], torch.tensor([0.2, 0.3, 0.25])[None, :, None, None]

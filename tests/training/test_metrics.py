@@ -14,7 +14,7 @@ from small_trainings import Answers
 from torch import Tensor, nn
 
 from hba.data import LabelledImages
-from hba.preprocessing.preprocessing import Standardize
+from hba.preprocessing import Standardize
 from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
