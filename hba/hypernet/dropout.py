@@ -15,13 +15,8 @@ from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.hypernet.layers import Door
 
-_DIMENSIONS_OF_MASK: Mapping[type[nn.Module], int | None] = {
-    nn.Dropout: None,
-    nn.Dropout1d: 2,
-    nn.Dropout2d: 2,
-    nn.Dropout3d: 2,
-}
-"""Number of leading dimensions with separate draws: None for all of them, 2 for images and channels."""
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+"""Kinds whose rate can be tuned, beside RatedDropout. All but the first drop whole channels."""
 _WITHOUT_BATCH: Mapping[type[nn.Module], int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}
 """Number of dimensions of an input whose first one PyTorch takes for channels. Dropout2d has no such case."""
 
@@ -73,7 +68,7 @@ class TunedDropout(nn.Module):
 
     def __init__(self, layer: nn.Module, name: str, column: int, door: Door) -> None:
         super().__init__()
-        if type(layer) not in _DIMENSIONS_OF_MASK and not isinstance(layer, RatedDropout):
+        if type(layer) not in DROPOUTS and not isinstance(layer, RatedDropout):
             raise SettingsError(f"the rate of {name!r} cannot be tuned: {type(layer).__name__} is no nn.Dropout")
         self.layer, self.name, self.column, self.door = layer, name, column, door
 
@@ -81,7 +76,7 @@ class TunedDropout(nn.Module):
         """x (B, ...), or whatever a RatedDropout takes."""
         if not self.training:
             return x
-        values = self.door.read_values()
+        values = self.door.values
         if isinstance(self.layer, RatedDropout):
             return self.layer.dropped(x, *further, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):
@@ -90,11 +85,12 @@ class TunedDropout(nn.Module):
                 "each image; omit dropout from tune"
             )
         rate = values[..., self.column].to(x)
-        kind = type(self.layer)
-        n_dimensions = 1 if _WITHOUT_BATCH.get(kind) == x.ndim else _DIMENSIONS_OF_MASK[kind] or x.ndim
+        # Leading dimensions with separate draws: all of them, or images and channels.
+        n_dimensions = x.ndim if type(self.layer) is nn.Dropout else 2
+        if _WITHOUT_BATCH.get(type(self.layer)) == x.ndim:
+            n_dimensions = 1
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
-        rate = rate.reshape(-1, *[1] * (x.ndim - 1))
-        return x * scaled_mask(shape, rate)
+        return x * scaled_mask(shape, rate.reshape(-1, *[1] * (x.ndim - 1)))
 
     @property
     def p(self) -> float:

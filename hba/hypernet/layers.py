@@ -29,31 +29,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from hba.errors import SettingsError
-
 
 class Door:
     """Holds lambda for the hyper-layers of a HyperNetwork, and values in natural units for its dropouts, during a
-    forward pass.
+    forward pass; None outside of one.
 
     eps (B, n): given instead of lambda, a move from the center, along which dual numbers carry the change of outputs.
     """
 
-    lam: Tensor | None = None
+    lam: Any = None
     eps: Tensor | None = None
-    values: Tensor | None = None
-
-    def read(self) -> Tensor:
-        return _given(self.lam)
-
-    def read_values(self) -> Tensor:
-        return _given(self.values)
-
-
-def _given(found: Tensor | None) -> Tensor:
-    if found is None:
-        raise SettingsError("a hyper-layer ran outside of HyperNetwork.forward, which provides lambda")
-    return found
+    values: Any = None
 
 
 class HyperLayer(nn.Module):
@@ -94,22 +80,28 @@ def modulated_squares(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) 
 class _HyperLinearMap(HyperLayer):
     """Eq. 10 and 11, and 12 and 13: a linear map with one row of weights per output channel."""
 
+    weight_0: nn.Parameter
+    weight_U: nn.Parameter
+    weight_V: nn.Parameter
+    bias_0: Any
+    bias_U: Any
+    bias_V: Any
+    """None for a layer without a bias."""
+
     def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
         super().__init__(door)
-        self.template = _without_parameters(layer)
-        weight = layer.weight.detach()
-        bound = 1 / math.sqrt(weight[0].numel())
-
-        def direction(of: Tensor) -> Tensor:
-            return torch.empty(of.shape).uniform_(-bound, bound, generator=generator).to(of)
-
-        self.weight_0 = _parameter(weight)
-        self.weight_U = nn.Parameter(direction(weight))
-        self.weight_V = nn.Parameter(weight.new_zeros(len(weight), n))
-        bias = layer.bias
-        self.bias_0 = None if bias is None else _parameter(bias)
-        self.bias_U = None if bias is None else nn.Parameter(direction(bias.detach()))
-        self.bias_V = None if bias is None else nn.Parameter(weight.new_zeros(len(weight), n))
+        # The layer's settings; its weights are in the hyper-layer itself.
+        self.template = copy.deepcopy(layer)
+        bound = 1 / math.sqrt(layer.weight[0].numel())
+        for name in ("weight", "bias"):
+            self.template.register_parameter(name, None)
+            own: Tensor | None = getattr(layer, name)
+            phi: tuple[nn.Parameter | None, ...] = (None, None, None)
+            if own is not None:
+                direction = torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own)
+                phi = _parameter(own), nn.Parameter(direction), nn.Parameter(own.detach().new_zeros(len(own), n))
+            for part, parameter in zip("0UV", phi, strict=True):
+                self.register_parameter(f"{name}_{part}", parameter)
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""
@@ -122,14 +114,12 @@ class _HyperLinearMap(HyperLayer):
     def forward(self, x: Tensor) -> Tensor:
         if self.door.eps is not None:
             return self.first_order(x, self.door.eps)
-        lam = self.door.read()
+        lam = self.door.lam
         if lam.ndim == 1:
             return self.linear_map(x, *self.weights_at(lam))
         y = self.linear_map(x, self.weight_0, self.bias_0)
         y = y + self.per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
-        if self.bias_U is not None and self.bias_V is not None:
-            y = y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
-        return y
+        return y if self.bias_0 is None else y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
 
     def first_order(self, x: Tensor, eps: Tensor) -> Tensor:
         """The output at the center, and its change: dual numbers. Only the change has a graph, to phi_U and phi_V."""
@@ -138,20 +128,20 @@ class _HyperLinearMap(HyperLayer):
         at_center = forward_ad.unpack_dual(x).primal.detach()
         change = self.linear_map(at_center, self.weight_U, None)
         change = self.per_image(eps @ self.weight_V.T, change) * change
-        if self.bias_U is not None and self.bias_V is not None:
+        if self.bias_0 is not None:
             change = change + self.per_image((eps @ self.bias_V.T) * self.bias_U, change)
-        return _changed(y, change)
+        # An input that has changed already has changed y, a dual number, through phi_0.
+        value, own = forward_ad.unpack_dual(y)
+        return forward_ad.make_dual(value, change if own is None else own + change)
 
     def weights_at(self, lam: Tensor) -> tuple[Tensor, Tensor | None]:
         """Weight and bias at lam (n,)."""
         weight = modulated(self.weight_0, self.weight_U, self.weight_V, lam)
-        if self.bias_0 is None or self.bias_U is None or self.bias_V is None:
-            return weight, None
-        return weight, modulated(self.bias_0, self.bias_U, self.bias_V, lam)
+        return weight, None if self.bias_0 is None else modulated(self.bias_0, self.bias_U, self.bias_V, lam)
 
     def squared_norm(self, lam: Tensor) -> Tensor:
         found = lam.new_zeros(len(lam)) + modulated_squares(self.weight_0, self.weight_U, self.weight_V, lam)
-        if self.bias_0 is not None and self.bias_U is not None and self.bias_V is not None:
+        if self.bias_0 is not None:
             found = found + modulated_squares(self.bias_0[:, None], self.bias_U[:, None], self.bias_V, lam)
         return found
 
@@ -215,7 +205,7 @@ class HyperBatchNorm2d(HyperLayer):
         if self.door.eps is not None:
             at_center = self.affine_0.detach().expand(n_images, -1).clone()
             return forward_ad.make_dual(at_center, (self.door.eps @ self.affine_V.T) * self.affine_U)
-        lam = self.door.read()
+        lam = self.door.lam
         if lam.ndim == 1:
             return modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(n_images, -1)
         return self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
@@ -231,12 +221,6 @@ class HyperBatchNorm2d(HyperLayer):
         return layer
 
 
-def _changed(y: Tensor, change: Tensor) -> Tensor:
-    """y, a dual number or a plain tensor, with a change added to its own."""
-    value, own = forward_ad.unpack_dual(y)
-    return forward_ad.make_dual(value, change if own is None else own + change)
-
-
 def _parameter(value: Tensor) -> nn.Parameter:
     """A copy of the value."""
     return nn.Parameter(value.detach().clone())
@@ -247,30 +231,15 @@ def _per_channel(rows: Tensor) -> Tensor:
     return rows[:, :, None, None]
 
 
-def _without_parameters(layer: nn.Linear | nn.Conv2d) -> nn.Module:
-    """The layer's settings without its weights, which the hyper-layer holds itself."""
-    template = copy.deepcopy(layer)
-    template.register_parameter("weight", None)
-    template.register_parameter("bias", None)
-    return template
-
-
-REPLACEABLE: dict[type[nn.Module], tuple[str, ...]] = {
-    nn.Conv2d: ("forward", "_conv_forward"),
-    nn.BatchNorm2d: ("forward",),
-    nn.Linear: ("forward",),
-}
-"""Each kind that has a hyper-layer, with the methods that a subclass must not override."""
-
-
 def can_be_replaced(layer: nn.Module) -> bool:
-    """Whether a layer of a kind in REPLACEABLE can get a hyper-layer: its weight, and its function, must be the kind's
+    """Whether a Conv2d, BatchNorm2d or Linear can get a hyper-layer: its weight, and its function, must be the kind's
     own.
     """
-    kind = next(kind for kind in REPLACEABLE if isinstance(layer, kind))
     if isinstance(layer, nn.BatchNorm2d) and (not layer.affine or is_batch_norm_act(layer)):
         return layer.affine
-    if any(getattr(type(layer), method) is not getattr(kind, method) for method in REPLACEABLE[kind]):
+    kind = next(kind for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear) if isinstance(layer, kind))
+    methods = ("forward", "_conv_forward") if kind is nn.Conv2d else ("forward",)
+    if any(getattr(type(layer), method) is not getattr(kind, method) for method in methods):
         return False
     return all(name in ("weight", "bias") for name, _ in layer.named_parameters())
 

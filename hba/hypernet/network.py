@@ -86,20 +86,18 @@ class HyperNetwork(nn.Module):
 
     def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary network, without hyper-layers, with the weights at lam (n,)."""
-        if lam.shape != (self.n,):
-            raise SettingsError(f"lam must be of shape ({self.n},), got {tuple(lam.shape)}")
         network = copy.deepcopy(self.model)
         for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
             _replace(network, layer, layer.to_module((lam - self.center).detach()))
-        values = None if self.rates is None else self.rates.decode(lam.detach())
-        for dropout in [module for module in network.modules() if isinstance(module, TunedDropout)]:
-            assert values is not None
-            _replace(network, dropout, dropout.to_module(values))
+        if self.rates is not None:
+            values = self.rates.decode(lam.detach())
+            for dropout in [module for module in network.modules() if isinstance(module, TunedDropout)]:
+                _replace(network, dropout, dropout.to_module(values))
         return network
 
     def squared_norm(self, lam: Tensor) -> Tensor:
         """Squared norm (B,) of all trained weights at each row of lam (B, n), with a graph."""
-        layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
+        layers = self._hyper_layers()
         own = {id(parameter) for layer in layers for parameter in layer.parameters(recurse=False)}
         shared = [one for one in self.parameters() if one.requires_grad and id(one) not in own]
         of_shared = sum((one.square().sum() for one in shared), lam.new_zeros(()))
@@ -107,8 +105,10 @@ class HyperNetwork(nn.Module):
 
     def response_parameters(self) -> list[nn.Parameter]:
         """phi_U and phi_V of all hyper-layers, the response of the weights to a change of lambda."""
-        layers = [module for module in self.modules() if isinstance(module, HyperLayer)]
-        return [parameter for layer in layers for parameter in layer.response_parameters()]
+        return [parameter for layer in self._hyper_layers() for parameter in layer.response_parameters()]
+
+    def _hyper_layers(self) -> list[HyperLayer]:
+        return [module for module in self.modules() if isinstance(module, HyperLayer)]
 
     def _hyper_layer(self, layer: nn.Module, generator: torch.Generator) -> HyperLayer:
         if isinstance(layer, nn.BatchNorm2d):

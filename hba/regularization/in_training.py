@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hba.data.labels import is_multi_label
 from hba.errors import SettingsError
-from hba.hypernet.dropout import RatedDropout
+from hba.hypernet.dropout import DROPOUTS, RatedDropout
 from hba.regularization.regularizer import Hyperparameter
 
 DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
@@ -25,9 +25,8 @@ INITIAL_WEIGHT_DECAY = 1e-5
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
     """Dropout modules by name, in the order of their definition, without duplicates."""
-    kinds = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
     modules = network.named_modules()
-    return {name: module for name, module in modules if type(module) in kinds or isinstance(module, RatedDropout)}
+    return {name: module for name, module in modules if type(module) in DROPOUTS or isinstance(module, RatedDropout)}
 
 
 def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
