@@ -8,62 +8,46 @@ import pytest
 import torch
 import torch.nn.functional as F
 from each import each
-from search_problems import SELF_TUNING, paper_config, small_data
-from search_steps import (
-    algorithm_of,
-    begun,
-    begun_as_in_the_paper,
-    respond_at_random,
-    step,
-)
+from search_problems import SELF_TUNING
+from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
 from hba.algorithms import Hypergradient, hypergradient
-from hba.algorithms.hypergradient import HyperGradientState
 from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.algorithms.task import ImageTask
 from hba.hypernet.layers import HyperLayer
-from hba.models import build_model
-from hba.policy.space import SearchSpace
-from hba.preprocessing import Baseline, Preprocessing, Standardize
 
 
-def make(**settings: object) -> tuple[ImageTask, HyperGradientState]:
-    config, data, space = paper_config(**settings), small_data(), SearchSpace()
-    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), config.side)
-    task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
-    return task, algorithm_of(task).begin(task, lambda _: build_model(config.model, 2, seed=0))
+def responding(**settings: Any) -> tuple[Any, Any]:
+    """With a hypernetwork that answers lambda: at the start phi_V is zero, so that no gradient reaches lambda."""
+    torch.manual_seed(0)
+    task, state = begun_as_in_the_paper(**settings)
+    respond_at_random(state.learner.hypernetwork, 0.05)
+    return task, state
 
 
-def update_phi(task: ImageTask, state: HyperGradientState) -> None:
-    """One training step of Algorithm 2, without the lambda step that may follow it."""
-    lambda_steps, state.step = state.step, 0
-    step(task, state)
-    state.step = lambda_steps
-
-
-def update_lambda(task: ImageTask, state: HyperGradientState) -> None:
+def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_nothing_else() -> None:
+    task, state = responding()
+    weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
+    start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)
     algorithm_of(task).update_lambda(task, state)
-
-
-def test_a_lambda_step_moves_lambda_and_neither_phi_nor_the_batchnorm_statistics() -> None:
-    task, state = make()
-    # Two training steps first: at the start phi_V is zero, so that no gradient reaches lambda.
-    update_phi(task, state)
-    update_phi(task, state)
-    weights = {name: value.clone() for name, value in state.learner.hypernetwork.state_dict().items()}
-    lam = state.lam.detach().clone()
-    update_lambda(task, state)
-    assert not torch.equal(state.lam, lam)
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
+    direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork
+    direction[int(state.lam.grad.abs().argmax())] = 1.0
+    with torch.no_grad():
+        plus, minus = (F.cross_entropy(network(x, start + way * distance * direction), labels) for way in (1, -1))
+    slope = (plus.double() - minus.double()).item() / (2 * distance)
+    assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
+    # Adam's first step is the learning rate times the sign of the gradient.
+    assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
 
 
-@pytest.mark.parametrize(("train_steps", "val_steps"), [(2, 1), (1, 1), (3, 2), (2, 0)])
+@pytest.mark.parametrize(("train_steps", "val_steps"), [(2, 1), (3, 2), (2, 0)])
 def test_steps_alternate_as_in_the_pseudo_code(
     train_steps: int, val_steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, state = make(train_steps=train_steps, val_steps=val_steps)
+    task, state = begun_as_in_the_paper(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
     monkeypatch.setattr(hypergradient, "update_phi", lambda *_: calls.append("phi"))
     monkeypatch.setattr(Hypergradient, "update_lambda", lambda *_: calls.append("lambda"))
@@ -72,10 +56,9 @@ def test_steps_alternate_as_in_the_pseudo_code(
 
 
 def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = make(sigma=0.7)
+    task, state = begun_as_in_the_paper(sigma=0.7, val_steps=0)
     seen: dict[str, Tensor] = {}
-    augment = ImageTask.augment
-    forward = state.learner.hypernetwork.forward
+    augment, forward = ImageTask.augment, state.learner.hypernetwork.forward
 
     def record_augment(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         seen["policy"] = lam
@@ -89,7 +72,7 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
     monkeypatch.setattr(state.learner.hypernetwork, "forward", record_forward)
     noises = []
     for _ in range(20):
-        update_phi(task, state)
+        step(task, state)
         assert torch.equal(seen["policy"], seen["network"])
         noises.append(seen["policy"] - state.lam.detach())
     noise = torch.cat(noises)
@@ -99,48 +82,12 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
     assert math.isclose(noise.std().item(), 0.7, rel_tol=0.03)
 
 
-def test_the_lambda_gradient_is_the_one_of_the_unaugmented_validation_batch() -> None:
-    task, state = make()
-    for _ in range(4):
-        update_phi(task, state)
-    place = state.mover.val_stream.state_dict()
-    images, labels = state.mover.val_stream.next()
-    state.mover.val_stream.load_state_dict(place)
-    network = state.learner.hypernetwork.eval()
-    x = task.preprocessing.measure(images)
-    update_lambda(task, state)
-    assert state.lam.grad is not None
-    # Adam moved lambda since; its first step is the learning rate times the sign of the gradient.
-    start = task.space.initial()
-    direction = torch.zeros(54)
-    direction[int(state.lam.grad.abs().argmax())] = 1.0
-    distance = 0.05
-    with torch.no_grad():
-        plus = F.cross_entropy(network(x, start + distance * direction), labels).double()
-        minus = F.cross_entropy(network(x, start - distance * direction), labels).double()
-    slope = ((plus - minus) / (2 * distance)).item()
-    assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
-    assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
-def responding(**settings: Any) -> tuple[Any, Any]:
-    task, state = begun_as_in_the_paper(**settings)
-    respond_at_random(state.learner.hypernetwork, 0.05)
-    return task, state
-
-
 @each("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
     own = copy.deepcopy(state)
     images, labels = own.train_stream.next()
-    noise = torch.randn(len(images), len(state.lam), generator=own.generator)
-    rows = own.lam.detach() + noise
+    rows = own.lam.detach() + torch.randn(len(images), len(state.lam), generator=own.generator)
 
     def augment(images: Tensor, rows: Tensor) -> Tensor:
         return task.augment(images, rows, own.generator)
@@ -148,34 +95,25 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     hypernetwork = own.learner.hypernetwork.train()
     RESPONSES[name].gradients(TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows))
     step(task, state)
-    for moved, still in zip(
-        state.learner.hypernetwork.parameters(), own.learner.hypernetwork.parameters(), strict=True
-    ):
+    for moved, still in zip(state.learner.hypernetwork.parameters(), hypernetwork.parameters(), strict=True):
         # The first step of Nesterov's momentum of 0.9 is 1.9 gradients long.
         torch.testing.assert_close(moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6)
 
 
-LEARN_NOISE: dict[str, dict[str, Any]] = {
-    **{name: {"algorithm": name} for name in SELF_TUNING},
-    "hba": {"algorithm": "hba", "sigma_entropy": 0.01},
-    "fixed-noise": {"algorithm": "fixed-noise", "sigma_entropy": 0.01, "lambda_optimizer": "rmsprop"},
-}
-
-
 @each("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
-    _, state = begun(algorithm=algorithm)
-    kinds = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
-    plain = state.to_module()
-    layers = [name for name, layer in plain.named_modules() if isinstance(layer, kinds)]
-    found = [
-        name.removeprefix("model.")
-        for name, layer in state.learner.hypernetwork.named_modules()
-        if isinstance(layer, HyperLayer)
-    ]
-    assert found == layers
+    task, state = begun(algorithm=algorithm)
+    plain, hypernetwork = state.to_module(), state.learner.hypernetwork.model
+    layers = [name for name, one in plain.named_modules() if isinstance(one, nn.Conv2d | nn.BatchNorm2d | nn.Linear)]
+    assert [name for name, one in hypernetwork.named_modules() if isinstance(one, HyperLayer)] == layers
     assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
-    assert RESPONSES[algorithm_of(begun(algorithm=algorithm)[0]).response].centered == (algorithm == "delta-stn")
+    assert RESPONSES[algorithm_of(task).response].centered == (algorithm == "delta-stn")
+
+
+LEARN_NOISE: dict[str, dict[str, Any]] = {
+    **{name: {"algorithm": name} for name in SELF_TUNING},
+    "fixed-noise": {"algorithm": "fixed-noise", "sigma_entropy": 0.01, "lambda_optimizer": "rmsprop"},
+}
 
 
 @pytest.mark.parametrize("settings", LEARN_NOISE.values(), ids=LEARN_NOISE)

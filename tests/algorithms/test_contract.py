@@ -2,7 +2,7 @@
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,14 +10,16 @@ import torch
 from each import each
 from opened_images import record_images
 from PIL import Image
-from search_problems import StopAfter, small_data, small_images, small_settings
+from search_problems import SMALL_SETTINGS, StopAfter, small_data, small_images, small_settings
+from search_steps import assert_same
 from sklearn.metrics import average_precision_score
 from torch import nn
 
 import hba
-from hba.algorithms import ALGORITHMS
+from hba.algorithms import ALGORITHMS, Algorithm, SearchState, Task
 from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch
+from hba.algorithms.state import NetworkModel, Networks
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, SettingsError
 
@@ -87,8 +89,7 @@ def test_a_stopped_search_goes_on_to_the_same_end(algorithm: str, tmp_path: Path
     assert not run(algorithm, out=tmp_path, callback=StopAfter(5)).finished
     resumed = run(algorithm, out=tmp_path, resume=True)
     assert np.array_equal(values_of(resumed), values_of(whole(algorithm)))
-    for name, weight in whole(algorithm).network.state_dict().items():
-        assert torch.equal(resumed.network.state_dict()[name], weight), name
+    assert_same(resumed.network.state_dict(), whole(algorithm).network.state_dict())
 
 
 def test_files_of_the_test_split_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +115,39 @@ def test_your_own_network_is_trained_in_a_copy() -> None:
 def test_a_loss_that_is_not_finite_ends_it() -> None:
     with pytest.raises(DivergedError, match="learning rate below"):
         run("hba", learning_rate=1e30)
+
+
+class Drifting(Algorithm):
+    """Lambda goes at random."""
+
+    name: ClassVar[str] = "drifting"
+
+    strength: float = 0.1
+    """How far it goes."""
+
+    def begin(self, task: Task, networks: Networks) -> Any:
+        return SearchState.of(task, self.start(task), NetworkModel.of(task, networks(0)))
+
+    def step(self, task: Task, state: SearchState[NetworkModel]) -> None:
+        images, labels = state.train_stream.next()
+        inputs = task.augment(images, state.lam.expand(len(images), -1), state.generator)
+        state.totals.add_training(*state.learner.learn(inputs, labels))
+        state.step += 1
+        if state.step % self.train_steps == 0:
+            state.lam += self.strength * torch.randn(state.lam.shape, generator=state.generator)
+
+
+def test_an_algorithm_of_ones_own_is_given_as_an_object_or_a_class_and_resumed(tmp_path: Path) -> None:
+    settings = {name: SMALL_SETTINGS[name] for name in ("model", "epochs", "batch_size", "device")}
+    given, flat = Drifting(train_steps=2, strength=-0.5), {"train_steps": 2, "strength": -0.5}
+    whole = hba.search(small_data(), algorithm=given, **settings)
+    assert np.array_equal(values_of(hba.search(small_data(), algorithm=Drifting, **flat, **settings)), values_of(whole))
+    assert (values_of(whole)[0] != values_of(whole)[-1]).any()
+    hba.search(small_data(), out=tmp_path, algorithm=given, callback=StopAfter(4), **settings)
+    resumed = hba.search(small_data(), out=tmp_path, resume=True, algorithm=Drifting)
+    assert resumed.finished
+    assert torch.equal(resumed.lam, whole.lam)
+    assert_same(resumed.network.state_dict(), whole.network.state_dict())
 
 
 @pytest.mark.gpu
