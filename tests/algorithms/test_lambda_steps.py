@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,49 +19,17 @@ from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, at_fraction, randaugment, search_space
 
-ALGORITHMS = ["hba", "fixed-noise", "lookahead", "hba-lookahead"]
-"""Those with lambda steps."""
-STEPS_PER_EPOCH = 3
 
-
-def hba_begun(**settings: Any) -> tuple[Any, Any]:
-    """A hypernetwork that answers lambda from the start."""
-    task, state = begun_as_in_the_paper(**settings)
-    respond_at_random(state.learner.hypernetwork, 0.1)
-    return task, state
-
-
-def lambda_step(task: Any, state: Any) -> None:
-    """Without the training step before it."""
-    algorithm = algorithm_of(task)
-    if algorithm.name == "lookahead":
-        algorithm.update_lambda(task, state, algorithm.augmented(task, state, *state.train_stream.next()))
-    elif algorithm.name == "hba-lookahead":
-        algorithm.update_lambda_by(task, state, algorithm.augmented(task, state, *state.train_stream.next()))
-    else:
-        algorithm.update_lambda(task, state)
-
-
-def slope(state: Any, loss: Callable[[Tensor], Tensor]) -> Tensor:
-    """Gradient of the loss at lambda."""
-    at = state.lam.detach().clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(at), at)
-    return gradient
-
-
-@each("algorithm", ALGORITHMS)
-@each(
-    ("warm_up_epochs", "train_steps", "first"),
-    # Three steps are an epoch, and a lambda step comes after every T_train.
-    [(0, 2, 2), (1, 1, 4), (1, 2, 4), (1, 3, 6), (2, 2, 8)],
-)
+@each("algorithm", ["hba", "lookahead", "hba-lookahead"])
+# Three steps are an epoch, and a lambda step comes after every T_train.
+@each(("warm_up_epochs", "train_steps", "first"), [(0, 2, 2), (1, 1, 4), (1, 3, 6)])
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
     task, state = begun(algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps)
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
-    assert state.steps_per_epoch == STEPS_PER_EPOCH
+    assert state.steps_per_epoch == 3
     start = state.lam.detach().clone()
     step(task, state, first - 1)
     assert torch.equal(state.lam, start)
@@ -72,20 +39,18 @@ def test_lambda_stays_until_the_warm_up_is_over(
 
 @each("calibrate", [False, True])
 def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: bool) -> None:
-    task, state = hba_begun(val_batches=3, val_batch_size=4, calibrate=calibrate)
+    task, state = begun_as_in_the_paper(val_batches=3, val_batch_size=4, calibrate=calibrate)
+    respond_at_random(state.learner.hypernetwork, 0.1)
     batches = next_validation(task, state, 4)
-    network = copy.deepcopy(state.learner.hypernetwork).eval()
-
-    def loss_on(images: Tensor, labels: Tensor) -> Callable[[Tensor], Tensor]:
-        def loss(at: Tensor) -> Tensor:
-            logits = network(images, at)
-            return F.cross_entropy(logits / best_temperature(logits.detach(), labels) if calibrate else logits, labels)
-
-        return loss
-
-    expected = torch.stack([slope(state, loss_on(*batch)) for batch in batches[:3]]).mean(0)
-    lambda_step(task, state)
-    torch.testing.assert_close(state.lam.grad, expected, rtol=1e-4, atol=1e-7)
+    network, at = copy.deepcopy(state.learner.hypernetwork).eval(), state.lam.detach().clone().requires_grad_()
+    losses = []
+    for images, labels in batches[:3]:
+        logits = network(images, at)
+        divisor = best_temperature(logits.detach(), labels) if calibrate else 1.0
+        losses.append(F.cross_entropy(logits / divisor, labels))
+    torch.stack(losses).mean().backward()
+    algorithm_of(task).update_lambda(task, state)
+    torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
     # The batch after the three is the next.
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
@@ -203,7 +168,7 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, op
     task, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
     generator = seeded(5)
     gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
-    for _ in range(1500):
+    for _ in range(1000):
         algorithm_of(task).move_lambda(task, state, gradient.clone(), curvature=curvature)
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)

@@ -35,26 +35,34 @@ def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBa
     return AugmentedBatch(empty, empty, SampleTrace(visited, fired, count), values, noise, sigma)
 
 
-def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn() -> None:
-    """Of the walk, by the logits, and of the magnitudes that were used, by the means of their normal distributions."""
-    space, sigma, generator = space_of("Rotate", "Invert", "Color"), 0.6, seeded(0)
+@each("searches_count", [False, True])
+def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(searches_count: bool) -> None:
+    """Of the walk and of K, by the logits, and of the magnitudes that were used, by the means of their normals."""
+    operations = tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Color"))
+    space = SearchSpace(operations, 1, (0.2, 0.3, 0.4, 0.1), searches_count=searches_count)
+    size, sigma, generator = 200, 0.6, seeded(0)
     lam = torch.randn(space.n, generator=generator).requires_grad_()
-    noise = torch.randn(50, space.n, generator=generator)
+    noise = torch.randn(size, space.n, generator=generator)
     logits = lam + sigma * noise
     values = space.decode(logits.detach())
-    _, walk = draw_with_trace(space, values, 50, generator)
-    at = [slot.probability for slot in space.slots]
-    probabilities = torch.sigmoid(logits[:, at])
-    log_walk = torch.where(walk.fired, probabilities.log(), (1 - probabilities).log()) * walk.visited
-    drawn = logits.detach()
-    log_density = torch.distributions.Normal(lam, sigma).log_prob(drawn)
-    used = torch.stack([walk.fired[:, 0], walk.fired[:, 2]], dim=1)
-    log_magnitudes = log_density[:, [slot.magnitude for slot in space.slots if slot.magnitude is not None]] * used
-    rewards = torch.randn(50, generator=generator)
-    ((log_walk.sum(1) + log_magnitudes.sum(1)) * rewards).mean().backward()
-    empty = torch.zeros(50)
-    trial = AugmentedBatch(empty, empty, walk, values, noise, sigma)
-    torch.testing.assert_close(expected_score(space, trial, rewards), lam.grad, rtol=1e-4, atol=1e-6)
+    _, walk = draw_with_trace(space, values, size, generator)
+    probabilities = logits[:, [slot.probability for slot in space.slots]].sigmoid()
+    total = (torch.where(walk.fired, probabilities.log(), (1 - probabilities).log()) * walk.visited).sum(1)
+    log_density = Normal(lam, sigma).log_prob(logits.detach())
+    with_magnitude = [number for number, slot in enumerate(space.slots) if slot.magnitude is not None]
+    of_magnitudes = log_density[:, [space.slots[number].magnitude for number in with_magnitude]]
+    total = total + (of_magnitudes * walk.fired[:, with_magnitude]).sum(1)
+    if searches_count:
+        assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
+        one_more = logits[:, -3:].sigmoid()
+        reached = torch.cat([torch.ones(size, 1), one_more.cumprod(1)], dim=1)
+        shares = torch.cat([reached[:, :-1] * (1 - one_more), reached[:, -1:]], dim=1)
+        torch.testing.assert_close(shares.sum(1), torch.ones(size))
+        total = total + shares.gather(1, walk.count).log()[:, 0]
+    rewards = torch.randn(size, generator=generator)
+    (total * rewards).mean().backward()
+    found = expected_score(space, AugmentedBatch(noise, noise, walk, values, noise, sigma), rewards)
+    torch.testing.assert_close(found, lam.grad, rtol=1e-4, atol=1e-6)
 
 
 Applied = tuple[int, ...]
@@ -102,8 +110,7 @@ def assert_mean(samples: Tensor, expected: Tensor) -> None:
     assert (expected.abs().max() > 2 * SIGMAS * errors).all()
 
 
-@each("count_probabilities", [(0.2, 0.3, 0.5), (0.0, 1.0)])
-@each("logits", [(0.4, -1.0, 1.5), (-2.0, 0.0, 2.0)])
+@each(("logits", "count_probabilities"), [((0.4, -1.0, 1.5), (0.2, 0.3, 0.5)), ((-2.0, 0.0, 2.0), (0.0, 1.0))])
 def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
     logits: tuple[float, ...], count_probabilities: tuple[float, ...]
 ) -> None:
@@ -126,11 +133,6 @@ def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
 N_DRAWS = 40_000
 
 
-def counted(*names: str, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.4, 0.1)) -> SearchSpace:
-    operations = tuple(OPERATIONS[name] for name in names)
-    return SearchSpace(operations, 2, count_probabilities, searches_count=True)
-
-
 def shares_by_hand(p: list[float]) -> list[float]:
     """Of K, where each image is asked for one more until the answer is no."""
     shares, reached = [], 1.0
@@ -140,38 +142,16 @@ def shares_by_hand(p: list[float]) -> list[float]:
     return [*shares, reached]
 
 
-@each("p", [[0.8, 0.6, 0.3], [0.5], [1.0, 0.0], [0.0, 0.9, 0.9], [1.0, 1.0, 1.0], [0.05, 0.95, 0.5]])
+@each("p", [[0.8, 0.6, 0.3], [1.0, 0.0], [0.0, 0.9, 0.9]])
 def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
-    space = counted("Rotate", "Invert", count_probabilities=(1.0, *[0.0] * len(p)))
+    operations = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
+    space = SearchSpace(operations, 2, (1.0, *[0.0] * len(p)), searches_count=True)
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
     draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
     found = walk.count.flatten().bincount(minlength=len(p) + 1)
     for number, share in zip(found.tolist(), shares_by_hand(p), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
-
-
-def test_the_score_of_k_is_the_derivative_of_its_log_probability() -> None:
-    space, sigma, generator = counted("Rotate", "Color"), 0.6, seeded(0)
-    lam = torch.randn(space.n, generator=generator).requires_grad_()
-    noise = torch.randn(200, space.n, generator=generator)
-    logits = lam + sigma * noise
-    values = space.decode(logits.detach())
-    _, walk = draw_with_trace(space, values, 200, generator)
-    assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
-    one_more = logits[:, -3:].sigmoid()
-    reached = torch.cat([torch.ones(200, 1), one_more.cumprod(1)], dim=1)
-    shares = torch.cat([reached[:, :-1] * (1 - one_more), reached[:, -1:]], dim=1)
-    torch.testing.assert_close(shares.sum(1), torch.ones(200))
-    rewards = torch.randn(200, generator=generator)
-    (shares.gather(1, walk.count).log()[:, 0] * rewards).mean().backward()
-    assert lam.grad is not None
-    trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
-    found = expected_score(space, trial, rewards)
-    torch.testing.assert_close(found[-3:], lam.grad[-3:], rtol=1e-4, atol=1e-6)
-    fixed = SearchSpace(space.operations, 2, space.count_probabilities)
-    others = AugmentedBatch(noise, noise, walk, values[:, :-3], noise[:, :-3], sigma)
-    torch.testing.assert_close(found[:-3], expected_score(fixed, others, rewards), rtol=0, atol=0)
 
 
 @each("is_counted", [False, True])
@@ -187,7 +167,7 @@ def test_the_score_of_the_spread_is_the_derivative_of_the_log_density(is_counted
         for number, slot in enumerate(space.slots):
             if trial.walk.fired[image, number] and slot.magnitude is not None:
                 drawn = sigma * trial.noise[image, slot.magnitude].double()
-                log_density = torch.distributions.Normal(torch.zeros_like(drawn), log_sigma.exp()).log_prob(drawn)
+                log_density = Normal(torch.zeros_like(drawn), log_sigma.exp()).log_prob(drawn)
                 total = total + rewards[image] * log_density / 7
     total.backward()
     assert log_sigma.grad is not None
@@ -242,8 +222,8 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     images, labels = state.train_stream.next()
     update = algorithm_now.update_lambda if algorithm == "lookahead" else algorithm_now.update_lambda_by
     places = []
-    for _ in range(300):
+    for _ in range(240):
         trial = algorithm_now.augmented(task, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
         update(task, state, trial)
         places.append((state.lam.detach() - state.mover.start).item())
-    assert sum(places[-150:]) / 150 == pytest.approx(worth / weight, abs=0.15)
+    assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)
