@@ -138,8 +138,9 @@ class Drifting(Algorithm):
 
 
 def test_an_algorithm_of_ones_own_is_given_as_an_object_or_a_class_and_resumed(tmp_path: Path) -> None:
-    settings = {name: SMALL_SETTINGS[name] for name in ("model", "epochs", "batch_size", "device")}
-    given, flat = Drifting(train_steps=2, strength=-0.5), {"train_steps": 2, "strength": -0.5}
+    settings: dict[str, Any] = {name: SMALL_SETTINGS[name] for name in ("model", "epochs", "batch_size", "device")}
+    flat: dict[str, Any] = {"train_steps": 2, "strength": -0.5}
+    given = Drifting(**flat)
     whole = hba.search(small_data(), algorithm=given, **settings)
     assert np.array_equal(values_of(hba.search(small_data(), algorithm=Drifting, **flat, **settings)), values_of(whole))
     assert (values_of(whole)[0] != values_of(whole)[-1]).any()

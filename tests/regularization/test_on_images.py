@@ -36,20 +36,12 @@ N_MAPS = 60
 Levels = NDArray[np.uint8]
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def levels(height: int, width: int, channels: int) -> Levels:
-    """Every pixel another level, so that one taken from the wrong place shows."""
     return np.random.default_rng(0).integers(0, 256, (height, width, channels), dtype=np.uint8)
-
-
-def by_hba(image: Levels, numbers: Mapping[str, Tensor]) -> Levels:
-    """The same image through the map of each row of numbers."""
-    height, width, channels = image.shape
-    batch = len(numbers["angle"])
-    images = (torch.from_numpy(image).permute(2, 0, 1).float() / 255).expand(batch, -1, -1, -1)
-    maps = Maps.of(affine_coefficients(**numbers, height=height, width=width))
-    result = warp(images, maps, torch.tensor(FILL[:channels]) / 255, "nearest")
-    shown: Levels = result.mul(255).round().permute(0, 2, 3, 1).numpy().astype(np.uint8)
-    return shown
 
 
 def by_torchvision(image: Levels, angle: float, shear: float, x: float, y: float, factor: float) -> Levels:
@@ -59,75 +51,51 @@ def by_torchvision(image: Levels, angle: float, shear: float, x: float, y: float
     return np.asarray(shown).reshape(image.shape)
 
 
-def assert_torchvision_s(image: Levels, numbers: Mapping[str, Tensor]) -> None:
-    expected = [
-        by_torchvision(image, **dict(zip(numbers, row, strict=True)))
-        for row in torch.stack([*numbers.values()], 1).tolist()
-    ]
-    np.testing.assert_array_equal(by_hba(image, numbers), np.stack(expected))
-
-
-def some_numbers(height: int, width: int, seed: int) -> dict[str, Tensor]:
-    rng = np.random.default_rng(seed)
-    return {
-        "angle": torch.from_numpy(rng.uniform(-45, 45, N_MAPS)),
-        "shear": torch.from_numpy(rng.uniform(-45, 45, N_MAPS)),
-        "x": torch.from_numpy(rng.uniform(-width / 2, width / 2, N_MAPS)).round(),
-        "y": torch.from_numpy(rng.uniform(-height / 2, height / 2, N_MAPS)).round(),
-        "factor": torch.from_numpy(rng.uniform(0.5, 1.5, N_MAPS)),
-    }
-
-
-@each("size", [(32, 32), (33, 20), (7, 12), (1, 9), (64, 65)])
-@each("channels", [1, 3])
-def test_any_map_shows_torchvision_s_pixels(size: tuple[int, int], channels: int) -> None:
-    assert_torchvision_s(levels(*size, channels), some_numbers(*size, seed=sum(size)))
-
-
-def drawn(monkeypatch: pytest.MonkeyPatch, height: int, width: int, **strengths: Tensor) -> dict[str, Tensor]:
-    """The numbers of each map of one call."""
-    notes: list[dict[str, Tensor]] = []
-
-    def note(
-        angle: Tensor, shear: Tensor, x: Tensor, y: Tensor, factor: Tensor, height: int, width: int
-    ) -> Mapping[str, Tensor]:
-        notes.append({"angle": angle, "shear": shear, "x": x, "y": y, "factor": factor})
-        return affine_coefficients(angle, shear, x, y, factor, height, width)
-
-    monkeypatch.setattr("hba.regularization.on_images.affine_coefficients", note)
-    images = torch.zeros(len(strengths["scale"]), 1, height, width)
-    affine(images, torch.Generator().manual_seed(0), **strengths, fill=torch.zeros(1))
-    (only,) = notes
-    return only
+@each(("height", "width", "channels"), [(32, 32, 3), (33, 20, 1), (7, 12, 3), (1, 9, 1), (64, 65, 3)])
+def test_any_map_shows_torchvision_s_pixels(height: int, width: int, channels: int) -> None:
+    """The same image, every pixel of which has another level, through many maps."""
+    rng, image = np.random.default_rng(0), levels(height, width, channels)
+    largest = np.array([45, 45, width / 2, height / 2, 0.5])
+    numbers = torch.from_numpy(rng.uniform(-largest, largest, (N_MAPS, 5)))
+    numbers[:, 2:4] = numbers[:, 2:4].round()
+    numbers[:, 4] += 1
+    images = (torch.from_numpy(image).permute(2, 0, 1).float() / 255).expand(N_MAPS, -1, -1, -1)
+    angle, shear, x, y, factor = numbers.T
+    maps = Maps.of(affine_coefficients(angle, shear, x, y, factor, height, width))
+    result = warp(images, maps, torch.tensor(FILL[:channels]) / 255, "nearest")
+    expected = [by_torchvision(image, *row) for row in numbers.tolist()]
+    np.testing.assert_array_equal(result.mul(255).round().permute(0, 2, 3, 1).numpy(), np.stack(expected))
 
 
 def test_numbers_are_uniform_within_each_image_s_own_strength(monkeypatch: pytest.MonkeyPatch) -> None:
-    n, height, width = 20_000, 1, 1000
+    n, width = 20_000, 1000
     weak = torch.arange(n) < n // 2
     largest = {"degrees": (5.0, 40.0), "shear": (30.0, 10.0), "translate": (0.1, 0.5), "scale": (0.5, 0.05)}
-    found = drawn(
-        monkeypatch, height, width, **{name: torch.where(weak, low, high) for name, (low, high) in largest.items()}
-    )
-    assert torch.equal(found["x"], found["x"].round())
-    changes = torch.stack([found["angle"], found["shear"], found["x"] / width, found["factor"] - 1], dim=1)
+    strengths = {name: torch.where(weak, low, high) for name, (low, high) in largest.items()}
+    notes: list[tuple[Any, ...]] = []
+
+    def note(*numbers: Any) -> Mapping[str, Tensor]:
+        notes.append(numbers)
+        return affine_coefficients(*numbers)
+
+    monkeypatch.setattr("hba.regularization.on_images.affine_coefficients", note)
+    affine(torch.zeros(n, 1, 1, width), seeded(), **strengths, fill=torch.zeros(1))
+    ((angle, shear, x, _, factor, *_),) = notes
+    assert torch.equal(x, x.round())
+    changes = torch.stack([angle, shear, x / width, factor - 1], dim=1)
     for half, which in ((0, weak), (1, ~weak)):
-        of_half = changes[which]
-        for column, strengths in enumerate(largest.values()):
-            scaled = of_half[:, column] / strengths[half]
+        for column, strengths_of in enumerate(largest.values()):
+            scaled = changes[which][:, column] / strengths_of[half]
             assert -1 - 1e-6 <= float(scaled.min()) < -0.99
             assert 0.99 < float(scaled.max()) <= 1 + 1e-6
             # Of U(-1, 1): mean 0, variance 1/3, fourth moment 1/5.
             np.testing.assert_allclose(scaled.mean(), 0, atol=0.03)
             np.testing.assert_allclose(scaled.square().mean(), 1 / 3, atol=0.015)
             np.testing.assert_allclose(scaled.pow(4).mean(), 1 / 5, atol=0.015)
-        assert float((torch.corrcoef(of_half.T) - torch.eye(4)).abs().max()) < 0.05
+        assert float((torch.corrcoef(changes[which].T) - torch.eye(4)).abs().max()) < 0.05
 
 
 MOST = 4
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def cut_by_a_loop(image: Tensor, centres: list[list[float]], length: int, holes: int) -> Tensor:
@@ -142,8 +110,7 @@ def cut_by_a_loop(image: Tensor, centres: list[list[float]], length: int, holes:
     return result
 
 
-@each("size", [(32, 32), (9, 14), (1, 5)])
-@each("channels", [1, 3, 5])
+@each(("size", "channels"), [((32, 32), 3), ((9, 14), 5), ((1, 5), 1)])
 def test_holes_are_those_of_a_slow_loop(size: tuple[int, int], channels: int) -> None:
     batch = 60
     images = torch.randn(batch, channels, *size, generator=seeded(1))
@@ -236,18 +203,13 @@ class Case:
         return {name: strength * share.to(images.device) for name, strength in self.strengths.items()}
 
 
-JITTER = Case(jitter, {"brightness": 0.5, "contrast": 0.5, "saturation": 0.5, "hue": 0.3})
-AFFINE = Case(affine, {"degrees": 40.0, "shear": 30.0, "translate": 0.3, "scale": 0.4}, uses_fill=True)
-CUTOUT = Case(cutout, {"length": 5.0, "holes": 3.0}, {"most_holes": 4})
-CASES = {
-    "jitter": JITTER,
-    "affine": AFFINE,
-    "cutout": CUTOUT,
-    "input_dropout": Case(input_dropout, {"rate": 0.4}),
-    "input_noise": Case(input_noise, {"deviation": 0.3}),
-}
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-any_channels = pytest.mark.parametrize("channels", [1, 3, 5])
+CASES = (
+    Case(jitter, {"brightness": 0.5, "contrast": 0.5, "saturation": 0.5, "hue": 0.3}),
+    Case(affine, {"degrees": 40.0, "shear": 30.0, "translate": 0.3, "scale": 0.4}, uses_fill=True),
+    Case(cutout, {"length": 5.0, "holes": 3.0}, {"most_holes": 4}),
+    Case(input_dropout, {"rate": 0.4}),
+    Case(input_noise, {"deviation": 0.3}),
+)
 
 
 def noise(batch: int = 6, channels: int = 3, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -260,31 +222,26 @@ def differing(first: Tensor, second: Tensor) -> list[bool]:
     return (first != second).flatten(1).any(dim=1).tolist()
 
 
-@every_case
-@any_channels
-def test_a_strength_of_0_leaves_every_bit_and_others_change_the_image(case: Case, channels: int) -> None:
+@each("case", CASES)
+@each("channels", [1, 3, 5])
+def test_a_strength_of_0_leaves_every_bit_and_others_change_the_image_by_the_generator_alone(
+    case: Case, channels: int
+) -> None:
     images = noise(channels=channels)
-    result = case(images, seeded(1), **case.at(images, torch.tensor([0.0, 1, 0, 1, 0, 1])))
+    strengths = case.at(images, torch.tensor([0.0, 1, 0, 1, 0, 1]))
+    before, state = images.clone(), torch.get_rng_state()
+    result = case(images, seeded(1), **strengths)
     assert result.shape == images.shape
     assert differing(result, images) == [False, True, False, True, False, True]
-
-
-@every_case
-@any_channels
-def test_the_generator_alone_decides_and_the_images_stay(case: Case, channels: int) -> None:
-    images = noise(channels=channels)
-    strengths = case.at(images, torch.ones(6))
-    before, state = images.clone(), torch.get_rng_state()
-    first = case(images, seeded(5), **strengths)
-    assert torch.equal(case(images, seeded(5), **strengths), first)
-    assert not torch.equal(case(images, seeded(6), **strengths), first)
+    assert torch.equal(case(images, seeded(1), **strengths), result)
+    assert not torch.equal(case(images, seeded(6), **strengths), result)
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(images, before)
-    assert first.data_ptr() != images.data_ptr()
+    assert result.data_ptr() != images.data_ptr()
 
 
 @pytest.mark.gpu
-@every_case
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.function.__name__)
 def test_on_a_gpu_the_host_never_waits(case: Case) -> None:
     images = noise().cuda()
     strengths = case.at(images, torch.ones(6))
