@@ -38,7 +38,6 @@ from hba.data.config import Seed, Size
 from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import only_augmentation
-from hba.policy_search.history import finite_or_none
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
@@ -124,7 +123,9 @@ class RowTask(TrainingTask):
         best = int(np.argmin(losses))
         test = self._measured(self.data, candidates[best])
         values = [one.regularization(0) for one in candidates]
-        found = [{**row, "val_loss": finite_or_none(loss)} for row, loss in zip(values, losses, strict=True)]
+        found = [
+            {**row, "val_loss": loss if math.isfinite(loss) else None} for row, loss in zip(values, losses, strict=True)
+        ]
         return {"test_error_percent": test.error_percent, "test_loss": test.loss, "draws": found, "best": best}
 
     def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:

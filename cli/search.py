@@ -18,7 +18,7 @@ from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
 from hba.policy_search.budget import Budget
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
-from hba.policy_search.config import SearchConfig, from_earlier_config
+from hba.policy_search.config import SearchConfig, from_config
 from hba.report.findings import (
     change_lines,
     error_definition,
@@ -111,7 +111,7 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
 def _run_name(data: str | None, preset: str | None, config: Path | None) -> str:
     """The name of the folder of a run, after its data."""
     if data is None and config is not None:
-        data = from_earlier_config(config, {}).data
+        data = from_config(config, {}).data
     return run_name(data or (find_preset(preset)["data"] if preset else "digits"))
 
 

@@ -78,7 +78,7 @@ def plan_lines(plan: TextPlan) -> list[str]:
         f"Text: {texts}; the model knows {plan.vocabulary_size:,} words, {unknown} are others",
         f"Model: LSTM of {plan.n_parameters:,} parameters on {plan.device}",
         f"Search: {counted(plan.epochs, 'epoch')}{done} of {counted(plan.steps_per_epoch, 'step')}, "
-        f"{counted(plan.lambda_steps, 'step')} of lambda",
+        f"{counted(plan.policy_steps, 'step')} of lambda",
         f"Tuned: {starts}",
     ]
 

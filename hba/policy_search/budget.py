@@ -10,11 +10,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Union
+from typing import Union
 
 import torch
 
-from hba.algorithms import LambdaSteps
+from hba.algorithms import Algorithm, LambdaSteps
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
@@ -47,8 +47,7 @@ class Budget:
         """A number of seconds counts from now. SettingsError for anything but a number above 0."""
         if isinstance(given, Budget):
             return given
-        is_number = isinstance(given, int | float) and not isinstance(given, bool)
-        if not is_number or not math.isfinite(given) or given <= 0:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
             raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {given!r}")
         return Budget(float(given), time.monotonic())
 
@@ -81,13 +80,6 @@ class Costs:
         return bisect_right(candidates, seconds, key=lambda epochs: self.of_epochs(epochs, updates, validate_every))
 
 
-def with_many_epochs(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a search whose epochs are not chosen yet; SettingsError if they are given."""
-    if "epochs" in settings:
-        raise SettingsError("budget_seconds chooses the number of epochs; omit epochs, or budget_seconds")
-    return {**settings, "epochs": MANY_EPOCHS}
-
-
 def within(
     budget: Budget, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
@@ -98,7 +90,7 @@ def within(
     """
     algorithm, every = context.config.algorithm, context.config.measured_every
     updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    costs = measured(context, budget, clock, REPORT_SECONDS if saves else 0.0)
+    costs = replace(measured(context, budget, clock), report=REPORT_SECONDS if saves else 0.0)
     epochs = costs.epochs_within(PLANNED_SHARE * (budget.began + budget.seconds - clock()), updates, every)
 
     def seconds_for(n: int) -> int:
@@ -106,48 +98,45 @@ def within(
 
     if epochs == 0:
         raise SettingsError(
-            f"budget_seconds must be at least about {seconds_for(1)} s, which a search of one epoch takes here, got "
-            f"{budget.seconds:g} s"
+            f"budget_seconds must be at least about {seconds_for(1)} for one epoch, got {budget.seconds:g}"
         )
-    note = f"{counted(epochs, 'epoch')} fit into the {budget.seconds:g} s."
+    note = f"{counted(epochs, 'epoch')} fit into the {budget.seconds:g} s"
     if updates.advice(epochs) is not None:
         advised = updates.advised_epochs()
-        note = f"{note[:-1]}; about {advised} would take {seconds_for(advised)} s."
+        note += f"; about {advised} would take {seconds_for(advised)} s"
     try:
         config = SearchConfig.make({**dict(context.config), "epochs": epochs})
     except SettingsError as error:
-        raise SettingsError(
-            f"{counted(epochs, 'epoch')} fit into the {budget.seconds:g} s of the budget, but {error}"
-        ) from None
+        raise SettingsError(f"{note}, but {error}") from None
     task = replace(context.task, config=config)
-    return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
+    return replace(context, config=config, task=task, start_notes=(*context.start_notes, f"{note}."))
 
 
-def measured(context: ImageSearchContext, budget: Budget, clock: Clock, report: float) -> Costs:
-    """Time a copy of the search, which leaves no trace. report: its seconds."""
+def measured(context: ImageSearchContext, budget: Budget, clock: Clock) -> Costs:
+    """Time a copy of the search, which leaves no trace."""
     task, algorithm = context.task, context.config.algorithm
     seconds = min(MEASURED_SHARE * budget.seconds, MOST_MEASURED_SECONDS)
     with default_generators(task.device), contextlib.closing(task.data):
         state = algorithm.begin(task, context.networks)
 
-        def step_seconds(config: SearchConfig) -> float:
-            timed = replace(task, config=config)
+        def seconds_of_step(timed_algorithm: Algorithm) -> float:
+            timed = replace(task, config=context.config.model_copy(update={"algorithm": timed_algorithm}))
 
             def step() -> None:
-                config.algorithm.step(timed, state)
+                timed_algorithm.step(timed, state)
                 if state.device.type == "cuda":
                     torch.cuda.synchronize(state.device)
 
             return seconds_per_step(step, algorithm.update_schedule.train_steps, seconds, clock)
 
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
-            warm_up_step = step_seconds(_with_warm_up(context.config, MANY_EPOCHS))
-            step = step_seconds(_with_warm_up(context.config, 0))
+            warm_ups = (algorithm.model_copy(update={"warm_up_epochs": epochs}) for epochs in (MANY_EPOCHS, 0))
+            warm_up_step, step = map(seconds_of_step, warm_ups)
         else:
-            warm_up_step = step = step_seconds(context.config)
+            warm_up_step = step = seconds_of_step(algorithm)
         begun = clock()
         measure(state.to_module(), task.val, task.preprocessing.measure)
-        return Costs(warm_up_step, step, clock() - begun, report)
+        return Costs(warm_up_step, step, clock() - begun)
 
 
 def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock: Clock) -> float:
@@ -155,18 +144,11 @@ def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock
 
     Whole rounds of that many steps are timed for so many seconds, after a first one, which is slower.
     """
-
-    def round_of_steps() -> None:
+    n_rounds, begun = -1, clock()
+    while n_rounds < 1 or clock() - begun < seconds:
         for _ in range(every):
             step()
-
-    round_of_steps()
-    begun, n_steps = clock(), 0
-    while not n_steps or clock() - begun < seconds:
-        round_of_steps()
-        n_steps += every
-    return (clock() - begun) / n_steps
-
-
-def _with_warm_up(config: SearchConfig, epochs: int) -> SearchConfig:
-    return config.model_copy(update={"algorithm": config.algorithm.model_copy(update={"warm_up_epochs": epochs})})
+        n_rounds += 1
+        if n_rounds == 0:
+            begun = clock()
+    return (clock() - begun) / (n_rounds * every)

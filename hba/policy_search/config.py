@@ -1,13 +1,12 @@
-"""All settings of a policy search, and the functions that choose them: from arguments, a preset, or an earlier run."""
+"""All settings of a policy search, and how they are chosen: from arguments, a preset, or an earlier run."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny
-from torch import nn
 
 from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead
 from hba.algorithms.lambda_steps import HALF, images_at_once
@@ -30,7 +29,7 @@ from hba.utils.text import did_you_mean
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
 DROPPED = ("probes", "trust_radius", "logit_bound")
-"""Settings that there once were; config.json of a run may still have them."""
+"""Former settings, which config.json of a run may still have."""
 ARGUMENTS = (
     *("algorithm", "network", "out", "resume", "callback", "progress", "preset", "paper", "budget_seconds", "config"),
 )
@@ -38,8 +37,8 @@ ARGUMENTS = (
 COMPONENTS: Mapping[str, str] = MappingProxyType({"model": "network", "space": "space"})
 """By setting, the argument of hba.search that can replace it by an object, which config.json cannot hold."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
-"""Settings that may be others when a run is resumed: where its files are, and what computes. The checkpoint identifies
-the images, their split, the pretrained weights and the kind of device."""
+"""Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
+computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
 OF_OPERATIONS = (
     *("space", "operations", "interpolation", "count", "init", "initial_fraction"),
     *("spread_over", "spread_share", "strength_learning_rate"),
@@ -51,6 +50,8 @@ OF_REWARDS = (
 """Settings without effect if nothing is tuned that acts on images."""
 START = ("init", "init_from", "initial_fraction")
 """Three settings that together say where a search begins."""
+
+T = TypeVar("T")
 
 
 class SearchConfig(CommonSearchConfig):
@@ -104,9 +105,7 @@ class SearchConfig(CommonSearchConfig):
         kind, given = _algorithm_of(settings)
         if paper and kind not in PAPER_ALGORITHMS.values():
             names = ", ".join(PAPER_ALGORITHMS)
-            raise SettingsError(
-                f"algorithm must be one of the paper's for a search as in the paper ({names}), got {kind.name!r}"
-            )
+            raise SettingsError(f"paper needs one of the paper's algorithms ({names}), got {kind.name!r}")
         data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         values = values_of(preset, SEARCH_PRESETS, data, settings) if preset else {}
@@ -155,115 +154,95 @@ class SearchConfig(CommonSearchConfig):
         return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
 
 
-def from_earlier_config(
-    path: Path, settings: Mapping[str, Any], *, own: Collection[str] = (), in_memory: bool = False
+def from_config(
+    path: Path, settings: Mapping[str, Any], own: Collection[str] = (), *, resume: bool = False, in_memory: bool = False
 ) -> SearchConfig:
     """The settings of the run whose config.json, or folder, is at path, overridden by the settings that are given.
 
-    own: settings that the new search replaces by an object. in_memory: whether its images are in memory, so that the
-    earlier split and reading do not apply. Raises RunError if the file cannot be read, SettingsError for settings that
-    contradict each other and if the earlier search had an object that is not given, and DataError if its images are
-    gone and no others are given.
+    own: settings that are replaced by an object. resume: of the same run, so only settings that MAY_CHANGE and more
+    epochs can be given. in_memory: whether the images of a new run are in memory, so that the earlier split and reading
+    do not apply. Raises RunError if the file cannot be read, SettingsError for settings that contradict each other or
+    the run, and if the run had an object that is not given, and DataError if its images are gone and no others are
+    given.
     """
     file = path / CONFIG_NAME if path.is_dir() else path
-    if not file.exists() and (several := of_several_seeds(path)):
-        raise RunError(several)
-    given, own_algorithm = flat_settings(resolved_data(settings)), _own_algorithm(settings)
-    try:
-        stored = read_settings(file)
-        # The device may not exist on this machine.
-        stored.pop("device", None)
-        earlier = SearchConfig.from_file(stored, own_algorithm)
-    except (ValueError, OSError, RecursionError) as error:
-        raise RunError(
-            f"config must be the {CONFIG_NAME} of a search, or its folder; {file} cannot be read: {reason_of(error)}"
-        ) from None
-    _check_components(file, stored, {*given, *own}, resume=False)
-    taken = of_earlier_run(earlier.flat(), given, has_own_network="model" in own)
-    if in_memory:
-        taken = {name: value for name, value in taken.items() if name not in DataConfig.model_fields}
-    name = given.get("algorithm", earlier.algorithm.name)
-    kind: type[Algorithm] | str = type(earlier.algorithm)
-    if name != earlier.algorithm.name:
-        of_earlier = ALGORITHM_SETTINGS | type(earlier.algorithm).model_fields.keys()
-        taken = {name: value for name, value in taken.items() if name not in of_earlier}
-        kind = own_algorithm or name
-    if "batch_size" in given and taken.get("val_batch_size") == images_at_once(HALF, earlier.batch_size):
-        taken["val_batch_size"] = HALF
-    if not given.keys().isdisjoint(START):
-        taken = {name: value for name, value in taken.items() if name not in START}
-    config = SearchConfig.make({**taken, **given, "algorithm": kind}).resolved()
-    if "data" not in given:
-        _check_images_exist(config.data, f"the images of {file}", f"hba search DIR --config {file}")
+    given, kind = resolved_data(settings), None
+    if not isinstance(given.get("algorithm"), str | None):
+        kind, algorithm = _algorithm_of(given)
+        of_object = {} if algorithm is None else algorithm.model_dump(exclude_unset=True)
+        given = {**given, **of_object, "algorithm": kind.name}
+    earlier, components = read_config(file, lambda stored: SearchConfig.from_file(stored, kind))
+    missing = {*components} - {*own, *(() if resume else given)}
+    if differing := [*missing, *({*own} - {*components} if resume else ())]:
+        had, do = ("a", "give") if missing else ("no", "omit")
+        argument = COMPONENTS[differing[0]]
+        raise SettingsError(f"the search of {file} had {had} {argument} of its own; {do} {argument} in Python")
+    if resume:
+        check_unchanged(path, earlier.flat(), given, {"algorithm"} & given.keys())
+        config = earlier.changed({name: value for name, value in given.items() if name != "algorithm"}).with_numbers()
+        check_unchanged(path, earlier.flat(), config.flat(), given.keys() - {*MAY_CHANGE})
+    else:
+        config = SearchConfig.make(_inherited(earlier, given, kind, "model" in own, in_memory)).resolved()
+    if "data" not in settings and config.data not in DATASET_NAMES and not Path(config.data).exists():
+        raise DataError(
+            f"the images of {path} are no longer in {config.data}; name the data where they are now, as in hba search "
+            f"DIR {f'--out {path} --resume' if resume else f'--config {path}'}, or give images in memory again"
+        )
     return config
 
 
-def resumed_config(path: Path, settings: Mapping[str, Any], own: Collection[str] = ()) -> SearchConfig:
-    """The settings of the run in the folder, with those given that may change, and possibly with more epochs.
+def _inherited(
+    earlier: SearchConfig,
+    given: Mapping[str, Any],
+    kind: type[Algorithm] | None,
+    has_own_network: bool,
+    in_memory: bool,
+) -> dict[str, Any]:
+    """The settings of a new search: those of the earlier one that apply, and those that are given.
 
-    own: settings that are replaced by an object. Raises SettingsError if that, or any other setting, differs from the
-    run, and for fewer epochs.
+    kind: the class of the algorithm that is given, if it is not given by name.
     """
-    file = path / CONFIG_NAME
-    if not file.exists():
-        raise RunError(f"{path} holds no run to resume: there is no {file.name} in it")
-    given = flat_settings(resolved_data(settings))
+    taken = of_earlier_run(earlier.flat(), given, has_own_network=has_own_network)
+    algorithm: type[Algorithm] | str = type(earlier.algorithm)
+    dropped = {*(DataConfig.model_fields if in_memory else ()), *(() if given.keys().isdisjoint(START) else START)}
+    if given.get("algorithm", earlier.algorithm.name) != earlier.algorithm.name:
+        dropped |= ALGORITHM_SETTINGS | type(earlier.algorithm).model_fields.keys()
+        algorithm = kind or given["algorithm"]
+    taken = {name: value for name, value in taken.items() if name not in dropped}
+    if "batch_size" in given and taken.get("val_batch_size") == images_at_once(HALF, earlier.batch_size):
+        taken["val_batch_size"] = HALF
+    return {**taken, **given, "algorithm": algorithm}
+
+
+def read_config(file: Path, make: Callable[[dict[str, Any]], T]) -> tuple[T, tuple[str, ...]]:
+    """What `make` makes of a config.json, and the settings that it lists as replaced by an object of the user's.
+
+    RunError if the file does not hold the settings of a search.
+    """
     try:
-        stored = read_settings(file)
-        before = SearchConfig.from_file(stored, _own_algorithm(settings))
-    except (ValueError, OSError, RecursionError) as error:
-        raise RunError(
-            f"{file} cannot be read: {reason_of(error)}; put the settings back, or start anew with another --out"
-        ) from None
-    _check_components(file, stored, own, resume=True)
-    name = given.pop("algorithm", before.algorithm.name)
-    if name != before.algorithm.name:
-        check_unchanged(path, {"algorithm": before.algorithm.name}, {"algorithm": name})
-    now = before.changed(given).with_numbers()
-    old, new = before.flat(), now.flat()
-    kept = [name for name in given if name not in MAY_CHANGE]
-    if "pretrained" in given and None in (old["pretrained"], new["pretrained"]):
-        # The weights may be elsewhere now, but not begin or cease to be there.
-        kept.append("pretrained")
-    check_unchanged(path, {name: old[name] for name in kept}, new)
-    if "data" not in settings:
-        again = f"hba search DIR --out {path} --resume, or give them again if they were in memory"
-        _check_images_exist(now.data, f"the images of {path}", again)
-    return now
+        content = json.loads(read_text(file))
+        return make(content), tuple(content.get(OWN, ()))
+    except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
+        unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
+        raise RunError(of_several_seeds(file.parent) or unread) from None
 
 
-def check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise SettingsError if settings are no longer as before, but that `epochs` may be more. path: of the run."""
-    if now.get("epochs", 0) < before.get("epochs", 0):
-        raise SettingsError(
-            f"a resumed run can get more epochs, not fewer; {path} has {before['epochs']} (given {now['epochs']})"
-        )
-    differences = [
-        f"{name} {_shown(value)} (given {_shown(now[name])})"
-        for name, value in before.items()
-        if name != "epochs" and _compared(value) != _compared(now[name])
-    ]
-    if differences:
-        raise SettingsError(f"a resumed run keeps its settings; {path} has {', '.join(differences)}")
-
-
-def _compared(value: Any) -> Any:
-    """The row of a schedule to begin at, because its file may have another name now."""
-    return value["values"] if isinstance(value, dict) else value
+def check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise SettingsError if one of the named settings of the run in a folder is not as before; epochs may be more."""
+    for name in sorted(names):
+        old, new = before[name], now[name]
+        if isinstance(old, dict) and isinstance(new, dict):
+            # The file of the schedule to begin at may have another name now.
+            new = old if old["values"] == new["values"] else new
+        if old != new and not (name == "epochs" and new > old):
+            raise SettingsError(
+                f"a resumed run keeps its settings, and may only get more epochs; {path} has {name} {_shown(old)} "
+                f"(given {_shown(new)})"
+            )
 
 
 def _shown(value: Any) -> str:
     return repr(value["schedule"] if isinstance(value, dict) else value)
-
-
-def _check_images_exist(data: str, which: str, again: str) -> None:
-    if data not in DATASET_NAMES and not Path(data).exists():
-        raise DataError(f"{which} are no longer in {data}; name the data where they are now, as in {again}")
-
-
-def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> tuple[str, ...]:
-    """The settings that the user replaces by an object."""
-    return (*(("model",) if network is not None else ()), *(("space",) if isinstance(space, SearchSpace) else ()))
 
 
 def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,80 +250,34 @@ def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in stored.items() if name not in DROPPED or (value and name != "probes")}
 
 
-def read_settings(file: Path) -> dict[str, Any]:
-    """The content of a config.json; ValueError, OSError or RecursionError if it cannot be read."""
-    found = json.loads(read_text(file))
-    if not isinstance(found, dict):
-        raise ValueError(f"it must hold settings by name, got {type(found).__name__}")
-    return found
-
-
-def _check_components(file: Path, content: Mapping[str, Any], given: Collection[str], *, resume: bool) -> None:
-    """Raise SettingsError if an object that the run of a config.json had is not given now; if it is resumed, also if
-    one is given that it did not have. given: settings that are given, or replaced by an object.
-    """
-    stored = content.get(OWN) or ()
-    for name, argument in COMPONENTS.items():
-        if name in stored and name not in given:
-            raise SettingsError(
-                f"the search of {file} had a {argument} of its own, which no file holds; give {argument} in Python"
-                + ("" if resume else f", or choose another {name}")
-            )
-        if resume and name in given and name not in stored:
-            raise SettingsError(f"the search of {file} has no {argument} of its own; omit {argument} to resume it")
-
-
-def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, including those that were set in an algorithm that is given as an object."""
-    given = settings.get("algorithm")
-    if isinstance(given, Algorithm):
-        return {**settings, **given.model_dump(exclude_unset=True), "algorithm": given.name}
-    if isinstance(given, type) and issubclass(given, Algorithm):
-        return {**settings, "algorithm": given.name}
-    return dict(settings)
-
-
-def _own_algorithm(settings: Mapping[str, Any]) -> type[Algorithm] | None:
-    """The class of the algorithm, unless it is given by name: no file can identify your own class."""
-    return None if isinstance(settings.get("algorithm"), str | None) else _algorithm_of(settings)[0]
-
-
 def _algorithm_of(settings: Mapping[str, Any]) -> tuple[type[Algorithm], Algorithm | None]:
     """The class of the algorithm, and the algorithm itself if it is given as an object.
 
     Without any, it is one that can move everything that is tuned.
     """
-    given = settings.get("algorithm")
     if "algorithm" not in settings:
         tune = words(settings.get("tune", AUGMENTATION))
-        # Anything but a list of names is refused by the setting itself.
+        # The setting itself refuses anything but a list of names.
         is_more = isinstance(tune, list | tuple) and [*tune] != [AUGMENTATION]
         return (Joint if is_more else Lookahead), None
-    if isinstance(given, Algorithm):
-        return _checked(type(given)), given
-    if isinstance(given, type) and issubclass(given, Algorithm):
-        return _checked(given), None
+    given = settings["algorithm"]
     if isinstance(given, str) and given in ALGORITHMS:
         return ALGORITHMS[given], None
-    names = ", ".join(map(repr, ALGORITHMS))
-    meant = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else ""
-    raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}")
-
-
-def _checked(kind: type[Algorithm]) -> type[Algorithm]:
-    """Raise SettingsError for a class without a name of its own, or whose settings cannot stand flat."""
+    kind = given if isinstance(given, type) else type(given)
+    if not issubclass(kind, Algorithm):
+        names = ", ".join(map(repr, ALGORITHMS))
+        meant = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else ""
+        raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}")
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or ALGORITHMS.get(name, kind) is not kind:
         raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
-    if kind.begin is Algorithm.begin or kind.step is Algorithm.step:
-        raise SettingsError(f"algorithm {name} must have methods begin and step, as in hba.algorithms.Algorithm")
-    clash = [setting for setting in kind.model_fields if setting in (*CommonSearchConfig.model_fields, *ARGUMENTS)]
-    if clash:
+    if clash := [one for one in kind.model_fields if one in (*CommonSearchConfig.model_fields, *ARGUMENTS)]:
         raise SettingsError(f"{clash[0]} of algorithm {name} is a setting or an argument of every search; rename it")
-    return kind
+    return kind, given if isinstance(given, Algorithm) else None
 
 
 def _idle_settings(config: SearchConfig) -> tuple[str, ...]:
+    """Settings without effect on what is tuned."""
     if config.tunes_operations:
         return ()
     groups = [name.replace("-", "_") for name in config.tune]
@@ -354,22 +287,19 @@ def _idle_settings(config: SearchConfig) -> tuple[str, ...]:
 
 
 def _check_tuned(config: SearchConfig) -> None:
-    """Raise SettingsError if what is tuned contradicts the other settings."""
-    name = config.algorithm.name
-    regularizers = [name for name in config.tune if name != AUGMENTATION]
-    if "weight-decay" in regularizers and getattr(config.algorithm, "response_weight_decay", None) is not None:
-        raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
-    if config.optimizer not in SGDS and "weight-decay" in regularizers:
-        raise SettingsError(
-            f"weight-decay can only be tuned with the optimizer {SGD}, in whose loss it is, got {config.optimizer}; "
-            "omit it from tune, or set optimizer"
-        )
+    """Raise SettingsError if what is tuned, or fast, does not go with the other settings."""
+    name, kinds = config.algorithm.name, ALGORITHMS.items()
+    if "weight-decay" in config.tune:
+        if getattr(config.algorithm, "response_weight_decay", None) is not None:
+            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
+        if config.optimizer not in SGDS:
+            raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")
     if config.fast and not config.algorithm.can_be_fast:
-        able = ", ".join(name for name, kind in ALGORITHMS.items() if kind.can_be_fast)
+        able = ", ".join(name for name, kind in kinds if kind.can_be_fast)
         raise SettingsError(f"the algorithm {name} cannot be fast, only {able}; omit fast")
-    through_weights = [one for one in regularizers if not acts_on_images(one.replace("-", "_"))]
+    through_weights = [one for one in config.tune if one != AUGMENTATION and not acts_on_images(one.replace("-", "_"))]
     if through_weights and not config.algorithm.tunes_training:
-        able = ", ".join(name for name, kind in ALGORITHMS.items() if kind.tunes_training)
+        able = ", ".join(name for name, kind in kinds if kind.tunes_training)
         raise SettingsError(
             f"the algorithm {name} cannot tune {through_weights[0]}, which acts through the weights; choose one of "
             f"{able}"

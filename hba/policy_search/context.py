@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hba.algorithms import ImageTask, SearchState
 from hba.algorithms.state import Networks, equal_networks, named_networks
@@ -23,12 +23,11 @@ from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels
-from hba.operations.images import color_for, fill_for
+from hba.operations.images import color_for
 from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.history import History, Metrics, row_of
-from hba.policy_search.result import SearchPlan
+from hba.policy_search.result import Plan, SearchPlan
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import acts_on_images, hyperparameters_of
 from hba.regularization.in_training import DROPOUT, dropouts
@@ -43,12 +42,13 @@ PRETRAINED = "pretrained weights"
 """In an identity: the hash of the weights, if there are any."""
 LEAST_VALIDATION_IMAGES = 10
 """Of a class, on average."""
+Metrics = dict[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """identity: what must be the same when a run is resumed, by a name that a person understands. fill: the colour that
-    operations uncover, in [0, 1]. replaced: settings that are replaced by an object of the user's.
+    """identity: what must be the same when a run is resumed, by a name that a person understands. model: the name of
+    the network. fill: the colour that operations uncover, in [0, 1].
     """
 
     columns: ClassVar[tuple[str, ...]]
@@ -63,22 +63,15 @@ class SearchContext:
     task: Task
     networks: Networks
     identity: Mapping[str, str]
+    model: str
     fill: tuple[float, ...] = GRAY
-    replaced: tuple[str, ...] = ()
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
         """Metrics of an epoch, counted from 1, that ended: at least val_loss, which is None if it was not measured."""
         raise NotImplementedError
 
-    def plan(
-        self,
-        state: SearchState[Any],
-        history: History,
-        updates: UpdateSchedule,
-        folder: Path | None,
-        notes: Iterable[str | None],
-    ) -> Any:
-        """What callbacks are told before the first step. notes: about a run that is resumed."""
+    def plan(self, updates: UpdateSchedule, **common: Any) -> Plan:
+        """What callbacks get before the first step. common: fields of Plan."""
         raise NotImplementedError
 
     def provenance(self) -> dict[str, Any]:
@@ -87,7 +80,7 @@ class SearchContext:
 
     def inputs_per_step(self, state: SearchState[Any]) -> int:
         """Images, or words, of a training step."""
-        raise NotImplementedError
+        return state.train_stream.batch_size
 
     def regularizers(self, state: SearchState[Any]) -> dict[str, float]:
         """Their current values in natural units, by name."""
@@ -103,6 +96,12 @@ class SearchContext:
         return None
 
 
+def row_of(space: SearchSpace, lam: Tensor) -> list[float]:
+    """lambda (n,) in natural units."""
+    row: list[float] = space.decode(lam.detach().double()).tolist()
+    return row
+
+
 def identity_of_space(space: SearchSpace) -> str:
     return hashlib.sha256(json.dumps(space_entry(space)).encode()).hexdigest()[:16]
 
@@ -110,18 +109,13 @@ def identity_of_space(space: SearchSpace) -> str:
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchContext(SearchContext):
     """images_seen: hashes of the images that the search sees, to find test images among them. start_notes: sentences on
-    what the networks begin with, and on the chosen epochs.
+    what the networks begin with, and on the chosen epochs. replaced: settings that are replaced by an object of the
+    user's.
     """
 
     columns = (
-        "epoch",
-        "train_loss",
-        "train_error_percent",
-        "lambda_loss",
-        "val_loss",
-        "val_error_percent",
-        "learning_rate",
-        "seconds",
+        *("epoch", "train_loss", "train_error_percent", "lambda_loss", "val_loss", "val_error_percent"),
+        *("learning_rate", "seconds"),
     )
     in_provenance = ("train_loss", "train_error_percent", "val_loss", "val_error_percent")
 
@@ -129,6 +123,7 @@ class ImageSearchContext(SearchContext):
     task: ImageTask
     images_seen: Any
     start_notes: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -147,17 +142,15 @@ class ImageSearchContext(SearchContext):
         space = own_space or config.search_space(
             hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay, preprocessing.image_size)
         )
-        _check_goes_with(data, config, space)
-        if own_space is not None:
-            _check_has_dropouts(networks, own_space)
+        _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()
         if n_channels not in (1, 3):
             # A schedule's fill says how many channels it is for.
             fill = color_for(n_channels, fill)
-        colour = fill_for(torch.empty(1, n_channels, 1, 1, device=device), fill)
+        model = config.model if network is None else type(network).__name__
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
-            "network": config.model if network is None else type(network).__name__,
+            "network": model,
             **({} if network is None else {"structure of the network": CustomNetwork.of(network).structure}),
             "kind of device": device.type,
             **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
@@ -169,12 +162,14 @@ class ImageSearchContext(SearchContext):
             None if start is None else start.note(networks(0), len(data.class_names)),
             slow_note(device) if config.fast else None,
         )
+        color = torch.tensor(color_for(n_channels, fill), device=device)
         return ImageSearchContext(
             config=config,
-            task=ImageTask(config, space, data, preprocessing, colour),
+            task=ImageTask(config, space, data, preprocessing, color),
             networks=networks,
-            fill=fill,
             identity=identity,
+            model=model,
+            fill=fill,
             start_notes=tuple(filter(None, notes)),
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
@@ -192,15 +187,22 @@ class ImageSearchContext(SearchContext):
             metrics |= {"val_loss": measured.loss, "val_error_percent": measured.error_percent}
         return metrics
 
-    def plan(
-        self,
-        state: SearchState[Any],
-        history: History,
-        updates: UpdateSchedule,
-        folder: Path | None,
-        notes: Iterable[str | None],
-    ) -> SearchPlan:
+    def plan(self, updates: UpdateSchedule, **common: Any) -> SearchPlan:
         config, data = self.config, self.task.data
+        wanted, n_classes = LEAST_VALIDATION_IMAGES, len(data.class_names)
+        too_few = (
+            f"{len(data.val)} validation images of {n_classes} classes are too few to tell good augmentation from bad: "
+            f"give at least {wanted} a class, by more images or a larger val_size."
+        )
+        notes = (
+            *data.facts,
+            error_note(data.train.labels),
+            *self.start_notes,
+            config.baseline_note(),
+            *common.pop("notes"),
+            updates.advice(config.epochs, common["policy_steps"]),
+            too_few if len(data.val) < wanted * n_classes else None,
+        )
         return SearchPlan(
             data=data.name,
             class_names=tuple(data.class_names),
@@ -208,38 +210,14 @@ class ImageSearchContext(SearchContext):
             val_images=len(data.val),
             test_images=data.test_images,
             left_out=len(data.left_out),
-            model=self.identity["network"],
-            n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
-            device=str(state.device),
             threads=torch.get_num_threads(),
             processes=size(),
             image_size=self.task.preprocessing.image_size,
-            epochs=config.epochs,
-            epochs_done=len(history.rows),
-            steps_per_epoch=state.steps_per_epoch,
-            batch_size=state.train_stream.batch_size,
-            policy_steps=updates.policy_steps(config.epochs, lengthened=history.lengthened),
-            train_steps=config.algorithm.train_steps,
-            folder=folder,
-            notes=tuple(filter(None, self._notes(history, updates, notes))),
+            batch_size=min(config.batch_size, len(data.train)),
             operations=tuple(operation.name for operation in self.task.space.operations),
-            regularizers=self.regularizers(state),
+            notes=tuple(filter(None, notes)),
+            **common,
         )
-
-    def _notes(
-        self, history: History, updates: UpdateSchedule, of_resumed: Iterable[str | None]
-    ) -> Iterator[str | None]:
-        config, data = self.config, self.task.data
-        yield from data.facts
-        yield error_note(data.train.labels)
-        yield from self.start_notes
-        yield config.baseline_note()
-        yield from of_resumed
-        warm_up = updates.warm_up_of(config.epochs)
-        if history.lengthened and len(history.rows) < warm_up:
-            yield f"The policy stays as it is until epoch {warm_up} is over, as in a search of this length."
-        yield updates.advice(config.epochs, updates.policy_steps(config.epochs, lengthened=history.lengthened))
-        yield few_validation_images(len(data.val), len(data.class_names))
 
     def provenance(self) -> dict[str, Any]:
         config, data, error = self.config, self.task.data, error_of(self.task.data.train.labels)
@@ -255,13 +233,10 @@ class ImageSearchContext(SearchContext):
             "data_fingerprint": self.identity["images or their split"],
             "images_seen": self.images_seen,
             "image_size": data.train.image_size,
-            "model": self.identity["network"],
+            "model": self.model,
             **({"pretrained": weights} if PRETRAINED in self.identity else {}),
             "settings": {**config.flat(), **dict.fromkeys(self.replaced)},
         }
-
-    def inputs_per_step(self, state: SearchState[Any]) -> int:
-        return state.train_stream.batch_size
 
     def save_further(self, folder: Path) -> None:
         save_left_out(folder, self.task.data.left_out)
@@ -270,16 +245,6 @@ class ImageSearchContext(SearchContext):
         data = self.task.data
         with single_process():
             return report_at_the_end(folder, lambda: Samples.of(data.train, data.class_names))
-
-
-def few_validation_images(n_images: int, n_classes: int) -> str | None:
-    """A sentence if there are so few that the policy moves mostly by noise; None otherwise."""
-    if n_images >= LEAST_VALIDATION_IMAGES * n_classes:
-        return None
-    return (
-        f"{n_images} validation images of {n_classes} classes are too few to tell good augmentation from bad: give at "
-        f"least {LEAST_VALIDATION_IMAGES} a class, by more images or a larger val_size."
-    )
 
 
 def _networks(
@@ -297,25 +262,21 @@ def _networks(
     return equal_networks(network)
 
 
-def _check_has_dropouts(networks: Networks, space: SearchSpace) -> None:
-    """Raise SettingsError if your own space tunes a dropout that the network does not have."""
-    wanted = [one.own_name for one in space.regularizers if one.group == DROPOUT]
-    known = dropouts(networks(0)) if wanted else {}
-    if unknown := [name for name in wanted if name not in known]:
+def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace, networks: Networks) -> None:
+    """Raise SettingsError for labels, channels or hyperparameters that the search cannot deal with."""
+    algorithm = config.algorithm
+    if is_multi_label(data.train.labels) and not algorithm.multi_label:
         raise SettingsError(
-            f"the space tunes the dropout {unknown[0]!r}, but the network has {', '.join(known) or 'none'}: name one "
-            f"of its modules, as in {DROPOUT}.NAME"
-        )
-
-
-def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace) -> None:
-    """Raise SettingsError for labels that the algorithm cannot learn, and channels that an operation cannot change."""
-    if is_multi_label(data.train.labels) and not config.algorithm.multi_label:
-        raise SettingsError(
-            f"the algorithm {config.algorithm.name} learns one label per image: take its losses and errors from "
+            f"the algorithm {algorithm.name} learns one label per image: take its losses and errors from "
             "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
         )
     check_channels(space.operations, data.train.n_channels)
-    # Your own space may hold what the settings do not name.
-    if any(not acts_on_images(one.name) for one in space.regularizers) and not config.algorithm.tunes_training:
-        raise SettingsError(f"the algorithm {config.algorithm.name} cannot tune what acts through the weights")
+    if any(not acts_on_images(one.name) for one in space.regularizers) and not algorithm.tunes_training:
+        raise SettingsError(f"the algorithm {algorithm.name} cannot tune what acts through the weights")
+    if wanted := {one.own_name for one in space.regularizers if one.group == DROPOUT}:
+        known = dropouts(networks(0))
+        if unknown := sorted(wanted - known.keys()):
+            raise SettingsError(
+                f"the space tunes the dropout {unknown[0]!r}, but the network has {', '.join(known) or 'none'}: name "
+                f"one of its modules, as in {DROPOUT}.NAME"
+            )

@@ -1,7 +1,7 @@
 """What a search is about to do, and what it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -10,16 +10,34 @@ from hba.hypernet import HyperNetwork
 from hba.schedule.schedule import Schedule
 
 
-@dataclass(frozen=True)
-class SearchPlan:
-    """Everything that is known before the first step.
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is known of every search before its first step.
+
+    model: its name, or the class of your own network. epochs_done: of a resumed search. policy_steps: over all epochs.
+    notes: sentences to read before the search goes on. regularizers: what is tuned besides operations, by name, with
+    the current values in natural units.
+    """
+
+    model: str
+    n_parameters: int
+    device: str
+    epochs: int
+    epochs_done: int
+    steps_per_epoch: int
+    policy_steps: int
+    folder: Path | None
+    notes: tuple[str, ...]
+    regularizers: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan(Plan):
+    """What is known of a search on images before its first step.
 
     test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
-    are apart, None if nothing is known of any (images in memory). left_out: files that are not used. model: its name,
-    or the class of your own network. image_size: side in pixels of the network's input. threads: of PyTorch on a CPU.
-    epochs_done: of a resumed search. policy_steps: over all epochs; after the warm-up they follow every train_steps.
-    notes: sentences to read before the search goes on. operations: names of those that are tuned. regularizers: what
-    else is tuned, by name, with the current values in natural units. processes: how many share every batch.
+    are apart, None if nothing is known of any (images in memory). left_out: files that are not used. threads: of
+    PyTorch on a CPU. processes: how many share every batch. image_size: side in pixels of the network's input.
     """
 
     data: str
@@ -28,22 +46,11 @@ class SearchPlan:
     val_images: int
     test_images: int | None
     left_out: int
-    model: str
-    n_parameters: int
-    device: str
     threads: int
+    processes: int
     image_size: int
-    epochs: int
-    epochs_done: int
-    steps_per_epoch: int
     batch_size: int
-    policy_steps: int
-    train_steps: int
-    folder: Path | None
-    notes: tuple[str, ...]
-    operations: tuple[str, ...] = ()
-    regularizers: Mapping[str, float] = field(default_factory=dict)
-    processes: int = 1
+    operations: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The public function `search`: a whole policy search."""
 
 import contextlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from torch import nn
 
 from hba.algorithms import Algorithm
 from hba.data.config import DataConfig
-from hba.data.folder import check_beside
 from hba.data.images import SearchData
 from hba.data.load import (
     AnyDataset,
@@ -38,10 +36,10 @@ from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
 from hba.operations import check_known
 from hba.policy.space import SearchSpace
-from hba.policy_search.budget import Budget, with_many_epochs, within
+from hba.policy_search.budget import MANY_EPOCHS, Budget, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import SearchConfig, custom_components, from_earlier_config, resumed_config
+from hba.policy_search.config import MAY_CHANGE, SearchConfig, from_config
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.result import SearchResult
 from hba.policy_search.trainer import SearchTrainer
@@ -52,11 +50,6 @@ from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
-
-OF_MACHINE = ("data", "data_root", "classes", "workers", "pretrained", "device")
-"""Settings that may differ between the processes of one search: paths, which another machine may have elsewhere."""
-Choose = Callable[[Mapping[str, Any]], SearchConfig]
-"""All settings of a search, from those that are given."""
 
 
 @shows_progress(SearchProgress)
@@ -89,7 +82,7 @@ def search(
     space: a search space, or the name of one. Your own operations must be registered.
     out: the folder of the run.
     resume: resume the run in `out` with its settings. Its images may have moved, and `epochs` may be more
-    (history.extend_epochs says what that means).
+    (trainer.extend_epochs says what that means).
     progress: show a bar in a terminal or a notebook.
     budget_seconds: choose `epochs` so that the search ends within this time on this machine, counted from the call.
     Some steps are measured first, which does not change what the search finds.
@@ -102,75 +95,82 @@ def search(
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
     saved in `out`.
     """
-    check_arguments(preset, paper, resume, out, config)
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the search to resume")
     budget = None if budget_seconds is None else Budget.of(budget_seconds)
     if budget is not None:
-        if resume or size() > 1:
-            raise SettingsError("budget_seconds chooses the epochs of a new search in one process; give epochs instead")
-        settings = with_many_epochs(settings)
-    check_data(data, SearchData, settings.get("data_root"))
+        if resume or size() > 1 or "epochs" in settings:
+            raise SettingsError(
+                "budget_seconds chooses the epochs of a new search in one process; omit budget_seconds, or epochs, "
+                "resume and torchrun"
+            )
+        settings["epochs"] = MANY_EPOCHS
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with rank0_only(run_lock(None if folder is None else folder.path)):
-        if broadcast_from_rank0(lambda: folder is not None and _is_restarted(folder)):
+        # torchrun may have started the processes of this run again.
+        if broadcast_from_rank0(lambda: folder and folder.has_checkpoint() and is_restarted_in(folder.path)):
             resume = True
-        settings |= settings_of_space(space, settings)
-        if resume and out is not None:
-            choose: Choose = partial(_resumed, Path(out), custom_components(network, space))
-        else:
-            choose = _chooser(data, preset, paper, network, space, config)
-        settings |= settings_of_data(data, settings, choose)
-        chosen = choose(settings)
+        resumed = Path(out) if resume and out is not None else None
+        how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
+        chosen = chosen_config(data, resumed=resumed, **how, **settings)
         if not resume:
-            broadcast_from_rank0(lambda: None if folder is None else _check_new(folder, chosen.data))
-        return _search(data, chosen, settings, network, space, folder, callback, budget)
+            broadcast_from_rank0(partial(folder.check_free, chosen.data) if folder is not None else lambda: None)
+        return _search(data, chosen, settings, custom_components(network, space), folder, callback, budget)
 
 
-def chosen_settings(data: Any, settings: dict[str, Any]) -> SearchConfig:
-    """All settings of the search that `search` would begin with these arguments.
-
-    HbaError as there, except for what only reading the images shows.
-    """
-    preset, paper, config = settings.pop("preset", None), settings.pop("paper", False), settings.pop("config", None)
-    network, space = settings.pop("network", None), settings.pop("space", None)
-    check_arguments(preset, paper, False, None, config)
-    check_data(data, SearchData, settings.get("data_root"))
-    settings |= settings_of_space(space, settings)
-    choose = _chooser(data, preset, paper, network, space, config)
-    return choose({**settings, **settings_of_data(data, settings, choose)})
-
-
-def check_arguments(
-    preset: str | None, paper: bool, resume: bool, out: str | Path | None, config: str | Path | None = None
-) -> None:
-    """Raise SettingsError for arguments that contradict each other: each of them chooses all settings."""
-    given = {"resume": resume, "config": config is not None, "preset": bool(preset), "paper": paper}
+def chosen_config(
+    data: Any,
+    *,
+    preset: str | None = None,
+    paper: bool = False,
+    network: nn.Module | None = None,
+    space: SearchSpace | str | None = None,
+    config: str | Path | None = None,
+    resumed: Path | None = None,
+    **settings: Any,
+) -> SearchConfig:
+    """All settings of a search with these arguments of `search`. resumed: the folder of the run that is resumed."""
+    given = {"resume": resumed is not None, "config": config is not None, "preset": bool(preset), "paper": paper}
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1 and names != ["preset", "paper"]:
         raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
-    if resume and out is None:
-        raise SettingsError("resume needs out, the folder of the search to resume")
+    check_data(data, SearchData, settings.get("data_root"))
+    own = custom_components(network, space)
+    of_space: dict[str, Any] = {} if space is None else {"space": space}
+    if isinstance(space, SearchSpace):
+        of_space = _tuned_by(space, settings)
 
+    def choose(of_data: Mapping[str, Any]) -> SearchConfig:
+        values = {**settings, **of_space, **of_data}
+        if resumed is not None:
+            # Only the first process is sure to see the folder.
+            return broadcast_from_rank0(lambda: from_config(resumed, values, own, resume=True))
+        if config is not None:
+            return from_config(Path(config), values, own, in_memory=isinstance(data, SearchData))
+        return SearchConfig.from_preset(values, preset, paper=paper).resolved()
 
-def settings_of_data(data: object, settings: Mapping[str, Any], choose: Choose) -> dict[str, Any]:
-    """The settings that the data decide. Images in memory are already read and split."""
-    if data is None:
-        return {}
+    if isinstance(data, SearchData):
+        if idle := [name for name in settings if name in DataConfig.model_fields]:
+            raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
+        baseline = choose({"data": data.name}).baseline_augmentation()
+        return choose({"data": data.name, "image_size": network_input_size(data.train, baseline)})
     if is_dataset(data):
         check_settings_of_dataset(settings)
-        return {"data": name_of(data)}
-    if not isinstance(data, SearchData):
-        return {"data": data}
-    if idle := [name for name in settings if name in DataConfig.model_fields]:
-        raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
-    baseline = choose({**settings, "data": data.name}).baseline_augmentation()
-    return {"data": data.name, "image_size": network_input_size(data.train, baseline)}
+        data = name_of(data)
+    return choose({} if data is None else {"data": data})
 
 
-def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that the argument `space` decides: its name, or what your own space tunes."""
-    if not isinstance(space, SearchSpace):
-        return {} if space is None else {"space": space}
+def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> dict[str, Any]:
+    """By setting, the object of the user's that replaces it."""
+    return {
+        **({} if network is None else {"model": network}),
+        **({"space": space} if isinstance(space, SearchSpace) else {}),
+    }
+
+
+def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What your own space tunes, as the setting `tune`; SettingsError if it contradicts the settings."""
     algorithm = settings.get("algorithm")
     given = {*settings, *(algorithm.model_fields_set if isinstance(algorithm, Algorithm) else ())}
     if idle := [name for name in ("operations", "interpolation", "count", "tune") if name in given]:
@@ -181,43 +181,20 @@ def settings_of_space(space: SearchSpace | str | None, settings: Mapping[str, An
     return {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)} if groups else {}
 
 
-def _chooser(
-    data: Any, preset: str | None, paper: bool, network: nn.Module | None, space: Any, config: str | Path | None
-) -> Choose:
-    """Chooses the settings of a new search."""
-    if config is None:
-        return lambda settings: SearchConfig.from_preset(settings, preset, paper=paper).resolved()
-    own, in_memory = custom_components(network, space), isinstance(data, SearchData)
-    return partial(from_earlier_config, Path(config), own=own, in_memory=in_memory)
-
-
-def _resumed(out: Path, own: tuple[str, ...], settings: Mapping[str, Any]) -> SearchConfig:
-    """Only the first process is sure to see the folder."""
-    return broadcast_from_rank0(lambda: resumed_config(out, settings, own))
-
-
-def _is_restarted(folder: RunFolder) -> bool:
-    """Whether torchrun has started the processes of this run again, which then resume it."""
-    return folder.has_checkpoint() and is_restarted_in(folder.path)
-
-
-def _check_new(folder: RunFolder, data: str) -> None:
-    """Raise RunError if no run can be begun in the folder."""
-    check_beside(folder.path, data)
-    folder.check_free()
-
-
 def _search(
     data: Any,
     config: SearchConfig,
     given: Mapping[str, Any],
-    network: nn.Module | None,
-    space: SearchSpace | str | None,
+    own: Mapping[str, Any],
     folder: RunFolder | None,
     callback: SearchCallback,
     budget: Budget | None,
 ) -> SearchResult:
-    """Read the images, make everything that the search needs, and run it. given: settings that the user chose."""
+    """Read the images, make everything that the search needs, and run it. given: settings that the user chose.
+
+    own: by setting, the object of the user's that replaces it.
+    """
+    network = own.get("model")
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
@@ -240,24 +217,15 @@ def _search(
         whole_batch_layers(),
         signals_to_rank0(),
     ):
-        own_space = space if isinstance(space, SearchSpace) else None
         with single_process():
-            context = ImageSearchContext.of(config, placed, network, own_space, start)
-        check_alike({**context.identity, "settings": _shared_settings(config)})
+            context = ImageSearchContext.of(config, placed, network, own.get("space"), start)
+        settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
+        check_alike({**context.identity, "settings": str(settings)})
         if budget is not None:
             context = within(budget, context, saves=folder is not None)
-        trainer = SearchTrainer.begun(context, folder)
+        trainer = SearchTrainer(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.
             note_launch(folder.path)
-            folder.write_config(context.config.flat(), custom_components(network, space))
-            context.save_further(folder.path)
+            folder.write_config(context.config.flat(), list(own))
         return trainer.run(callback)
-
-
-def _shared_settings(config: SearchConfig) -> str:
-    """All settings that decide what a search finds, but for where files lie on a machine."""
-    settings = {name: one for name, one in config.flat().items() if name not in OF_MACHINE}
-    if isinstance(start := settings.get("init_from"), dict):
-        settings["init_from"] = start["values"]
-    return json.dumps(settings, default=str)

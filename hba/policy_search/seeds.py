@@ -7,7 +7,6 @@ resumes by what its folder says.
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,19 @@ from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Sh
 from hba.executors.ray_executor import Cluster, RayExecutor, connected
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import custom_components
-from hba.policy_search.search import check_arguments, chosen_settings, search
+from hba.policy_search.search import chosen_config, custom_components, search
 from hba.report.over_seeds import OverSeeds
 from hba.report.page import REPORT_NAME
+from hba.report.run import OWN
 from hba.schedule.library import seed_folder, seed_folders
 from hba.schedule.schedule import Schedule
-from hba.utils.files import read_text, run_lock, write_text
+from hba.utils.files import read_text, run_lock
 from hba.utils.text import first_of
 
 OnDone = Callable[[int, Path], None]
 """Called with the seed of a search that has ended, and its folder."""
 OF_OBJECTS = ("network", "space", "algorithm")
-"""Arguments that may be what no file holds; they are then given again to a search that goes on."""
+"""Arguments that may be objects, which no file holds; they are given again to a search that is resumed."""
 
 
 def repeated_search(
@@ -52,185 +51,129 @@ def repeated_search(
     """Search as often as `seeds` says, with the setting `seed` and the numbers after it, and compare the schedules.
 
     Each search has a folder in `out`, seed-0, seed-1, ..., and is the search that hba.search makes there. data,
-    settings: as hba.search takes them, but for a budget. resume: continue the searches that were stopped, and run
+    settings: as hba.search takes them, except for a budget. resume: continue the searches that were stopped, and run
     those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
     PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all searches, where
     there is one job. on_done: called after each search.
 
-    Returns None where the callback stopped a search. Raises HbaError for what cannot work; a search whose loss is not
-    finite does not keep the others from being made, and is told of at the end.
+    Returns None where the callback stopped a search. Raises HbaError for what cannot work. A search whose loss is not
+    finite does not end the others; DivergedError names it at the end.
     """
     folder = Path(out).absolute()
-    _check(seeds, jobs, cluster, resume, settings, folder)
+    _check(seeds, resume, jobs, cluster, settings)
     with contextlib.ExitStack() as stack:
         broadcast_from_rank0(lambda: stack.enter_context(run_lock(folder)) and None)
         resume = broadcast_from_rank0(lambda: resume or is_restarted_in(folder))
         machines = stack.enter_context(connected(cluster))
-        if is_first() and not resume:
-            stack.callback(_tidy, folder)
-        wanted = broadcast_from_rank0(lambda: _wanted(folder, data, seeds, settings, resume=resume))
+        choose = _more_seeds if resume else _new_seeds
+        wanted = broadcast_from_rank0(lambda: choose(folder, data, seeds, settings))
         if is_first():
             note_launch(folder)
-        searches = _Searches(
-            folder, _given_data(data, resume=resume), _given_settings(settings, resume=resume), callback
-        )
-        left = broadcast_from_rank0(lambda: [seed for seed in wanted if not searches.has_ended(seed)])
-        executor = _executor(searches, left, jobs, machines)
-        if not isinstance(executor, SerialExecutor):
-            searches = replace(searches, callback=None)
+        given = _given_again(data, settings, resume)
+        left = broadcast_from_rank0(lambda: [one for one in wanted if not _has_ended(folder, one, settings)])
+        executor = _executor(folder, left, settings, jobs, machines)
+        given["callback"] = callback if isinstance(executor, SerialExecutor) else None
         diverged = []
-        with contextlib.closing(executor.run(_search, left, Shared(searches))) as ended:
-            for _, done in ended:
-                if done.is_stopped:
-                    return None
-                if done.diverged is not None:
-                    diverged.append(f"seed {done.seed}: {done.diverged}")
-                elif is_first():
-                    on_done(done.seed, seed_folder(folder, done.seed))
+        ended = stack.enter_context(contextlib.closing(executor.run(_search, left, Shared((folder, given)))))
+        for _, (seed, error, is_finished) in ended:
+            if error is not None:
+                diverged.append(f"seed {seed}: {error}")
+            elif not is_finished:
+                return None
+            elif is_first():
+                on_done(seed, seed_folder(folder, seed))
         if diverged:
             raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
         return broadcast_from_rank0(lambda: OverSeeds.read(folder))
 
 
-def _check(
-    seeds: int | None, jobs: int, cluster: str | None, resume: bool, settings: Mapping[str, Any], out: Path
-) -> None:
-    """SettingsError for what cannot be, before anything is done."""
-    check_arguments(settings.get("preset"), settings.get("paper", False), resume, out, settings.get("config"))
-    if seeds is None and not resume:
-        raise SettingsError("a repeated search needs seeds, the number of searches")
-    if seeds is not None and seeds < 2:
-        raise SettingsError(f"seeds must be at least 2, got {seeds}; omit it for one search")
-    if jobs < 1:
-        raise SettingsError(f"jobs must be at least 1, got {jobs}")
+def _check(seeds: int | None, resume: bool, jobs: int, cluster: str | None, settings: Mapping[str, Any]) -> None:
+    """Raise SettingsError for arguments that contradict each other."""
+    if not resume and (seeds is None or seeds < 2):
+        raise SettingsError(f"seeds must be at least 2, got {seeds}; for one search, omit it")
+    if jobs < 1 or (jobs > 1 and (cluster is not None or size() > 1)):
+        raise SettingsError(f"jobs must be at least 1, and 1 with a cluster or with torchrun, got {jobs}")
+    if cluster is not None and size() > 1:
+        raise SettingsError(f"{size()} processes make one search after the other together; omit cluster")
     if settings.get("budget_seconds") is not None:
-        raise SettingsError("a budget is of one search, and each would end with another number of epochs; give epochs")
-    if jobs > 1 and cluster is not None:
-        raise SettingsError(f"a cluster has as many jobs at a time as it has room for; omit jobs, got {jobs}")
-    if size() > 1 and (jobs > 1 or cluster is not None):
-        raise SettingsError(f"{size()} processes make one search after the other together; omit jobs and cluster")
+        raise SettingsError("a budget would end each search with another number of epochs; give epochs")
 
 
-def _wanted(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], *, resume: bool) -> list[int]:
-    """The seeds; their settings are written at once, so that whatever happens, each can be begun or go on."""
-    there = {seed: path for seed, path in seed_folders(folder).items() if RunFolder(path).config.exists()}
-    if not resume:
-        if any(_has_found(path) for path in there.values()):
-            raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
-        config = chosen_settings(data, dict(settings))
-        check_beside(folder, config.data)
-        assert seeds is not None
-        _check_last(config.seed + seeds - 1)
-        own = custom_components(settings.get("network"), settings.get("space"))
-        _forget(folder)
-        for seed in range(config.seed, config.seed + seeds):
-            seed_folder(folder, seed).mkdir(exist_ok=True)
-            RunFolder(seed_folder(folder, seed)).write_config({**config.flat(), "seed": seed}, own)
-        return [*range(config.seed, config.seed + seeds)]
-    if not there:
-        raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
-    first = min(there)
-    if settings.get("seed", first) != first:
-        given = settings["seed"]
-        raise SettingsError(f"resumed searches keep their seeds; {folder} begins with {first} (given {given})")
-    wanted = [*range(first, first + seeds)] if seeds is not None else sorted(there)
-    if missing := sorted(set(there) - set(wanted)):
-        raise SettingsError(f"resumed searches may have more seeds, not fewer or others; {folder} has {missing} too")
-    _check_last(wanted[-1])
-    stored = json.loads(read_text(RunFolder(there[first]).config))
-    for seed in set(wanted) - set(there):
-        seed_folder(folder, seed).mkdir(exist_ok=True)
-        write_text(RunFolder(seed_folder(folder, seed)).config, json.dumps({**stored, "seed": seed}, indent=2) + "\n")
+def _new_seeds(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any]) -> list[int]:
+    """The seeds of new searches; their settings are written at once, so that each can be begun, or resumed."""
+    runs = [RunFolder(path) for path in seed_folders(folder).values()]
+    if any(run.has_checkpoint() or run.policy.exists() for run in runs):
+        raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
+    config = chosen_config(data, **settings)
+    check_beside(folder, config.data)
+    wanted = [*range(config.seed, config.seed + (seeds or 0))]
+    own = custom_components(settings.get("network"), settings.get("space"))
+    _write_configs(folder, wanted, config.flat(), [*own])
     return wanted
 
 
-def _check_last(seed: int) -> None:
-    if seed > LAST_SEED:
-        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {seed}; give fewer seeds, or a lower seed")
+def _more_seeds(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any]) -> list[int]:
+    """The seeds of searches that are resumed, and of further ones, which get the settings of the first."""
+    there = sorted(seed for seed, path in seed_folders(folder).items() if RunFolder(path).config.exists())
+    if not there:
+        raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
+    wanted = there if seeds is None else [*range(there[0], there[0] + seeds)]
+    if settings.get("seed", there[0]) != there[0] or not {*there} <= {*wanted}:
+        raise SettingsError(f"resumed searches keep their seeds, and may only get more; {folder} has {there}")
+    stored = json.loads(read_text(RunFolder(seed_folder(folder, there[0])).config))
+    own = stored.pop(OWN, ())
+    _write_configs(folder, [seed for seed in wanted if seed not in there], stored, own)
+    return wanted
 
 
-def _has_found(folder: Path) -> bool:
-    return RunFolder(folder).has_checkpoint() or RunFolder(folder).policy.exists()
+def _write_configs(folder: Path, seeds: Sequence[int], settings: Mapping[str, Any], own: Sequence[str]) -> None:
+    if seeds and seeds[-1] > LAST_SEED:
+        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {seeds[-1]}; give fewer, or a lower seed")
+    for seed in seeds:
+        seed_folder(folder, seed).mkdir(exist_ok=True)
+        RunFolder(seed_folder(folder, seed)).write_config({**settings, "seed": seed}, own)
 
 
-def _tidy(folder: Path) -> None:
-    """Leave nothing behind where no search has found anything."""
-    if not any(_has_found(path) for path in seed_folders(folder).values()):
-        _forget(folder)
-
-
-def _forget(folder: Path) -> None:
-    """Searches that were only to be made."""
-    for path in seed_folders(folder).values():
-        for name in (RunFolder(path).config, path / ".lock"):
-            name.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            path.rmdir()
-
-
-def _given_data(data: Any, *, resume: bool) -> Any:
-    """What is given to each search as its data: what no file holds, or where the images of its folder are now."""
-    if is_dataset(data) or isinstance(data, SearchData):
-        return data
-    return resolved_data({"data": data})["data"] if resume and data is not None else None
-
-
-def _given_settings(settings: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
-    """What is given to each beside its folder: what no file holds, and where it goes on, what may be changed."""
-    of_objects = {name: settings[name] for name in OF_OBJECTS if not isinstance(settings.get(name), str | None)}
-    if not resume:
-        return of_objects
-    return {name: value for name, value in settings.items() if name != "seed"} | of_objects
-
-
-@dataclass(frozen=True)
-class _Searches:
-    """What all searches share. folder: absolute. data, settings: beside what stands in each search's own folder.
-
-    callback: of searches in this process.
+def _given_again(data: Any, settings: Mapping[str, Any], resume: bool) -> dict[str, Any]:
+    """Arguments of each search besides the settings in its folder: objects, which no file holds, and if the searches
+    are resumed, what may change.
     """
-
-    folder: Path
-    data: Any
-    settings: Mapping[str, Any]
-    callback: SearchCallback | None = None
-
-    def has_ended(self, seed: int) -> bool:
-        """Whether the search has as many epochs as are asked for now, and is reported."""
-        folder = seed_folder(self.folder, seed)
-        files = RunFolder(folder)
-        if not (files.policy.exists() and (folder / REPORT_NAME).exists()):
-            return False
-        epochs = self.settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
-        return Schedule.load(files.policy).epochs == epochs
+    if not (data is None or is_dataset(data) or isinstance(data, SearchData)):
+        data = resolved_data({"data": data})["data"] if resume else None
+    objects = [name for name in OF_OBJECTS if not isinstance(settings.get(name), str | None)]
+    names = [name for name in settings if name != "seed"] if resume else objects
+    return {"data": data, **{name: settings[name] for name in names}}
 
 
-@dataclass(frozen=True)
-class _Done:
-    """diverged: why it ended without a schedule of all epochs. is_stopped: by the callback."""
+def _has_ended(folder: Path, seed: int, settings: Mapping[str, Any]) -> bool:
+    """Whether a search has as many epochs as are asked for now, and a report."""
+    files = RunFolder(seed_folder(folder, seed))
+    if not (files.policy.exists() and (files.path / REPORT_NAME).exists()):
+        return False
+    epochs = settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
+    return Schedule.load(files.policy).epochs == epochs
 
-    seed: int
-    diverged: str | None = None
-    is_stopped: bool = False
 
-
-def _executor(searches: _Searches, seeds: Sequence[int], jobs: int, cluster: Cluster | None) -> Executor:
+def _executor(
+    folder: Path, seeds: Sequence[int], settings: Mapping[str, Any], jobs: int, cluster: Cluster | None
+) -> Executor:
     if cluster is not None and seeds:
-        config = json.loads(read_text(RunFolder(seed_folder(searches.folder, seeds[0])).config))
-        device = searches.settings.get("device") or config.get("device") or "auto"
-        return RayExecutor(cluster, cluster.needs(str(device)))
+        stored = json.loads(read_text(RunFolder(seed_folder(folder, seeds[0])).config))
+        return RayExecutor(cluster, cluster.needs(str(settings.get("device") or stored.get("device") or "auto")))
     # Each search finds its own device.
     n_jobs = min(jobs, len(seeds))
     return ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
 
 
-def _search(seed: int, searches: _Searches, step_done: Callable[[], None]) -> _Done:
-    """Begin or resume a search by what its folder says."""
-    folder = seed_folder(searches.folder, seed)
-    if not RunFolder(folder).config.exists():
-        raise RunError(f"all machines must see the same folder {searches.folder}; set --out to a shared one")
+def _search(
+    seed: int, shared: tuple[Path, Mapping[str, Any]], step_done: Callable[[], None]
+) -> tuple[int, str | None, bool]:
+    """Begin or resume a search by what its folder says: the seed, why it diverged, and whether it finished."""
+    folder, given = shared
+    out = seed_folder(folder, seed)
+    if not RunFolder(out).config.exists():
+        raise RunError(f"all machines must see the same folder {folder}; set --out to a shared one")
     try:
-        found = search(searches.data, out=folder, resume=True, callback=searches.callback, **searches.settings)
+        return seed, None, search(out=out, resume=True, **given).finished
     except DivergedError as error:
-        return _Done(seed, str(error))
-    return _Done(seed, is_stopped=not found.finished)
+        return seed, str(error), False

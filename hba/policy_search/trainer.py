@@ -1,94 +1,212 @@
 """The training loop of all searches, on images and on text: step, and note, measure and save after every epoch."""
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
 
 from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
-from hba.algorithms.update_schedule import UpdateSchedule, overfitting_note_in
-from hba.distributed.collectives import Agreement
+from hba.algorithms.task import Task
+from hba.algorithms.update_schedule import overfitting_note_in
+from hba.distributed.collectives import Agreement, broadcast_from_rank0
+from hba.distributed.process_info import size
+from hba.errors import DivergedError, SettingsError
+from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import SearchCallback
-from hba.policy_search.checkpoint import Checkpointer, RunFolder
-from hba.policy_search.context import SearchContext
-from hba.policy_search.history import History, Metrics, extend_epochs, row_of
+from hba.policy_search.checkpoint import RunFolder
+from hba.policy_search.context import Metrics, SearchContext, row_of
 from hba.policy_search.result import SearchResult
+from hba.schedule.schedule import Schedule
+from hba.training.optim import WITHOUT_EPOCHS
+from hba.utils.provenance import environment
+from hba.utils.seeding import default_generator_state, restore_default_generators
+from hba.utils.snapshot import restore, snapshot
+
+SAVE_EVERY_SECONDS = 5.0
+VALUE_DIGITS = 6
 
 
-@dataclass(frozen=True)
+@dataclass
+class History:
+    """Everything that was noted in the finished epochs.
+
+    epochs: how many there are to be. rows: one row of values (n,) in natural units for each finished epoch. spreads:
+    one number for each, in logits, or one list (n,) if the noise is learnt. metrics: one mapping for each. seconds:
+    computing time so far, over all runs. lengthened: one entry for each time that the search was given more epochs.
+    """
+
+    epochs: int
+    rows: list[list[float]] = field(default_factory=list)
+    spreads: list[float | list[float]] = field(default_factory=list)
+    metrics: list[Metrics] = field(default_factory=list)
+    seconds: float = 0.0
+    lengthened: list[dict[str, int]] = field(default_factory=list)
+
+    def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
+        """Add an epoch that ended, with its row and spread, which are rounded here.
+
+        A row keeps six decimals, and more of a value whose range is narrower than a tenth. Of a regularizer it keeps
+        six digits, because six decimals of a weight decay of 1e-6 would be a single digit.
+        """
+        spreads = [round(one, VALUE_DIGITS) for one in (spread if isinstance(spread, list) else [spread])]
+        self.spreads.append(spreads if isinstance(spread, list) else spreads[0])
+        self.metrics.append({**metrics, "seconds": self.seconds})
+        rounded = []
+        for column, (value, (low, high)) in enumerate(zip(row, space.ranges, strict=True)):
+            width = abs(high - low)
+            decimals = VALUE_DIGITS + (max(0, -1 - math.floor(math.log10(width))) if width else 0)
+            is_regularizer = column >= space.n_of_policy
+            rounded.append(float(f"{value:.{VALUE_DIGITS}g}") if is_regularizer else float(np.round(value, decimals)))
+        # Rounding must not carry a value past the end of its range.
+        self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
+
+
 class SearchTrainer:
-    """One search in progress. extended: a sentence about a run that now has more epochs. is_new: it was not resumed."""
+    """One search, at its first step, or where the run in the folder was stopped. folder: None saves nothing."""
 
-    context: SearchContext
-    state: SearchState[InnerModel]
-    history: History
-    updates: UpdateSchedule
-    checkpointer: Checkpointer
-    extended: str | None
-    is_new: bool
-
-    @staticmethod
-    def begun(context: SearchContext, folder: RunFolder | None) -> "SearchTrainer":
-        """At the first step, or where the run in the folder was stopped."""
+    def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         algorithm = context.config.algorithm
-        state = algorithm.begin(context.task, context.networks)
-        history, updates = History(context.config.epochs), algorithm.update_schedule.at(state.steps_per_epoch)
-        checkpointer = Checkpointer(context, state, history, updates, folder)
-        was_saved = checkpointer.restore()
-        if folder is not None:
-            # A state that cannot be saved is refused before anything is trained.
-            checkpointer.snapshot()
-        extended = extend_epochs(context.task, state, history) if was_saved else None
-        return SearchTrainer(context, state, history, updates, checkpointer, extended, not was_saved)
+        self.context, self.folder = context, folder
+        self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
+        self.history = History(context.config.epochs)
+        self.updates = algorithm.update_schedule.at(self.state.steps_per_epoch)
+        self.last_clock = self.last_save = time.monotonic()
+        self.notes: list[str | None] = []
+        saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
+        if saved is not None:
+            found, note = saved
+            restore(self.state, found["search"])
+            restore(self.history, found["history"])
+            restore_default_generators(found["default_generators"], self.state.device)
+            self.notes = [note, extend_epochs(context.task, self.state, self.history)]
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
-        context, state = self.context, self.state
-        if (self.is_new and context.replaced) or self.extended:
-            # The settings alone do not identify this run.
-            self.checkpointer.save()
-        folder = None if self.checkpointer.folder is None else self.checkpointer.folder.path
-        plan = context.plan(state, self.history, self.updates, folder, (self.checkpointer.note, self.extended))
+        context, state, history, config = self.context, self.state, self.history, self.context.config
+        # Before anything is trained, so that a state that cannot be saved is refused.
+        self.save()
+        plan = context.plan(
+            self.updates,
+            model=context.model,
+            n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
+            device=str(state.device),
+            epochs=config.epochs,
+            epochs_done=len(history.rows),
+            steps_per_epoch=state.steps_per_epoch,
+            policy_steps=self.updates.policy_steps(config.epochs, lengthened=history.lengthened),
+            folder=None if self.folder is None else self.folder.path,
+            notes=tuple(filter(None, self.notes)),
+            regularizers=context.regularizers(state),
+        )
         callback.planned(plan)
-        epochs = context.config.epochs
-        total_steps = epochs * state.steps_per_epoch
-        callback.started(state.step, total_steps, context.inputs_per_step(state), epochs)
+        total_steps = config.epochs * state.steps_per_epoch
+        callback.started(state.step, total_steps, context.inputs_per_step(state), config.epochs)
         stop = Agreement(callback.stop_requested)
         while state.step < total_steps and not stop.reached():
-            context.config.algorithm.step(context.task, state)
+            config.algorithm.step(context.task, state)
             if state.step % state.steps_per_epoch == 0:
-                self.close_epoch()
-                row = dict(zip(context.task.space.names, self.history.rows[-1], strict=True))
-                callback.policy_noted(len(self.history.rows), row)
-                callback.epoch_done(self.history.metrics[-1])
-                self.checkpointer.save_now_and_then()
+                self._close_epoch()
+                row = dict(zip(context.task.space.names, history.rows[-1], strict=True))
+                callback.policy_noted(len(history.rows), row)
+                callback.epoch_done(history.metrics[-1])
+                if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
+                    self.save()
             callback.step_done(state.step)
         state.totals.share()
-        self.checkpointer.save()
+        self.save()
         result = self._result(plan.notes, finished=state.step == total_steps)
         callback.search_ended(result)
         return result
 
-    def close_epoch(self) -> None:
+    def _close_epoch(self) -> None:
         """Note the row and the metrics of an epoch that ended; DivergedError if row or loss is not finite."""
-        context, state, history = self.context, self.state, self.history
-        epoch, space = len(history.rows) + 1, context.task.space
+        context, state = self.context, self.state
+        epoch, space = len(self.history.rows) + 1, context.task.space
         train_loss, train_error_percent, lambda_loss = state.totals.means()
         row = row_of(space, state.lam)
-        if not all(map(math.isfinite, (train_loss, *row))):
-            raise self.checkpointer.diverged(epoch)
         metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
-        metrics |= context.measure(state, epoch, train_loss, train_error_percent)
-        if (val_loss := metrics["val_loss"]) is not None:
-            if context.needs_finite_validation and not math.isfinite(val_loss):
-                raise self.checkpointer.diverged(epoch)
+        if is_finite := all(map(math.isfinite, (train_loss, *row))):
+            metrics |= context.measure(state, epoch, train_loss, train_error_percent)
+        val_loss = metrics.get("val_loss")
+        if context.needs_finite_validation and val_loss is not None:
+            is_finite = is_finite and math.isfinite(val_loss)
+        if not is_finite:
+            self._save_found()
+            kept = f"; the {epoch - 1} epochs before it are in {self.folder.policy}" if self.folder else ""
+            before = kept if epoch > 1 else ""
+            rate = context.config.learning_rate
+            raise DivergedError(f"the loss of epoch {epoch} is not finite{before}; try a learning rate below {rate:g}")
+        if val_loss is not None:
             state.learner.observe(val_loss)
         state.totals.reset()
         metrics = {**metrics, "learning_rate": metrics.get("learning_rate", state.learner.learning_rate)}
-        self.checkpointer.count_seconds()
-        history.note(row, context.config.algorithm.spread_now(context.task, state), metrics, space)
+        self._count_seconds()
+        self.history.note(row, context.config.algorithm.spread_now(context.task, state), metrics, space)
+
+    def _count_seconds(self) -> None:
+        now = time.monotonic()
+        self.history.seconds += now - self.last_clock
+        self.last_clock = now
+
+    def save(self) -> None:
+        """Write everything that the search can be resumed from.
+
+        Raises SettingsError for the state of your own algorithm that no file can hold; what was found is saved first.
+        """
+        if self.folder is None:
+            return
+        self._count_seconds()
+        self._save_found()
+        try:
+            state = {"search": snapshot(self.state), "history": snapshot(self.history)}
+        except TypeError as error:
+            name = self.context.config.algorithm.name
+            raise SettingsError(f"the state of the algorithm {name} cannot be saved: {error}") from None
+        generators = default_generator_state(self.state.device)
+        self.folder.save_checkpoint({**state, "default_generators": generators}, self.context.identity)
+        self.context.save_further(self.folder.path)
+        self.last_save = time.monotonic()
+
+    def _save_found(self) -> None:
+        """Write the schedule and the metrics of the finished epochs."""
+        if self.folder is not None and (schedule := self.schedule()) is not None:
+            schedule.save(self.folder.policy)
+            self.folder.save_metrics(self.history.metrics, self.context.columns)
+
+    def schedule(self) -> Schedule | None:
+        """The schedule of the finished epochs; None before the end of the first."""
+        if not self.history.rows:
+            return None
+        space, spreads = self.context.task.space, np.array(self.history.spreads)
+        columns = self.context.config.algorithm.spread_columns(space).numpy()
+        spread = spreads.reshape(len(spreads), -1) * columns
+        return Schedule(space, np.array(self.history.rows), self.context.fill, self._provenance(), spread=spread)
+
+    def _provenance(self) -> dict[str, Any]:
+        """How the schedule was made, as JSON values."""
+        config, history, state = self.context.config, self.history, self.state
+        n_done, last = len(history.rows), history.metrics[-1]
+        measured = {name: last[name] for name in self.context.in_provenance}
+        return {
+            "algorithm": config.algorithm.name,
+            **self.context.provenance(),
+            "epochs_finished": n_done,
+            "steps_per_epoch": state.steps_per_epoch,
+            "policy_steps": self.updates.policy_steps(config.epochs, n_done, history.lengthened),
+            **({"lengthened": history.lengthened} if history.lengthened else {}),
+            # JSON has neither infinity nor not-a-number.
+            **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
+            "wall_seconds": round(history.seconds, 1),
+            **environment(state.device),
+            **({"n_processes": size()} if size() > 1 else {}),
+        }
 
     def _result(self, notes: tuple[str, ...], *, finished: bool) -> SearchResult:
-        state, schedule, folder = self.state, self.checkpointer.schedule(), self.checkpointer.folder
+        state, schedule, folder = self.state, self.schedule(), self.folder
         overfitting = None if schedule is None else overfitting_note_in(schedule.provenance)
         return SearchResult(
             schedule=schedule,
@@ -101,3 +219,45 @@ class SearchTrainer:
             notes=notes if overfitting is None else (*notes, overfitting),
             report=None if schedule is None or folder is None else self.context.report(folder.path),
         )
+
+
+def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> str | None:
+    """Give a restored search the epochs of its settings, if they are more than before; SettingsError if they are fewer.
+
+    From this step on, the learning rate, the noise of sigma_end and the warm-up are those of a search of the new length
+    at the same step. So the learning rate jumps up, and the schedule is not the one that a search of so many epochs
+    finds from its beginning. Returns a sentence that says so, or None if nothing changes.
+    """
+    epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
+    if epochs < before:
+        raise SettingsError(f"epochs must be at least the {before} that the run was to have, got {epochs}")
+    if epochs == before:
+        return None
+    old_rate = state.learner.learning_rate
+    if task.config.learning_rate_schedule not in WITHOUT_EPOCHS:
+        _set_learning_rate(task, state)
+    history.epochs = epochs
+    if state.step == 0:
+        return None
+    history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
+    return (
+        f"Extended from {before} to {epochs} epochs after {done}: from here on the learning rate is that of {epochs} "
+        f"epochs ({old_rate:.3g} -> {state.learner.learning_rate:.3g}); if it differs, so does the schedule from that "
+        f"of a search with {epochs} epochs from the beginning."
+    )
+
+
+def _set_learning_rate(task: Task, state: SearchState[InnerModel]) -> None:
+    """Set the learning rate to the one that a search of the new length has at this step, to the last bit.
+
+    The schedules compute each rate from the one before, so a stand-in is stepped to this point.
+    """
+    optimizer = state.learner.optimizer
+    groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
+    stand_in, longer = task.optimizer_of(groups)
+    for _ in range(state.step):
+        stand_in.step()
+        longer.step()
+    state.learner.schedule.load_state_dict(longer.state_dict())
+    for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
+        group["lr"] = of_longer["lr"]

@@ -1,7 +1,7 @@
 """A search on text: its task, what it notes, and the public function `search`."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,16 +17,15 @@ from hba.algorithms.responses import RESPONSES
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.distributed.process_info import check_single_process
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import DataError, SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import without_operations
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import check_unchanged, read_settings
-from hba.policy_search.context import SearchContext, identity_of_space
-from hba.policy_search.history import History, Metrics
-from hba.policy_search.result import SearchResult
+from hba.policy_search.config import check_unchanged, read_config
+from hba.policy_search.context import Metrics, SearchContext, identity_of_space
+from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_training import DROPOUT
@@ -35,7 +34,7 @@ from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
 from hba.utils.devices import explained_memory_errors, find_device
-from hba.utils.files import reason_of, run_lock
+from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed, generator_for
 from hba.utils.text import first_of
@@ -61,21 +60,15 @@ class ClippedSGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        groups, decays = self.param_groups, [group["weight_decay"] for group in self.param_groups]
-        for group, decay in zip(groups, decays, strict=True):
-            for one in group["params"] if decay else ():
-                if one.grad is not None:
-                    one.grad.add_(one, alpha=decay)
-        apart = [group["params"] for group in groups]
-        for part in [[one for group in apart for one in group]] if self.together else apart:
+        learned = [[one for one in group["params"] if one.grad is not None] for group in self.param_groups]
+        for group, parameters in zip(self.param_groups, learned, strict=True):
+            for one in parameters if group["weight_decay"] else ():
+                one.grad.add_(one, alpha=group["weight_decay"])
+        for part in [[one for parameters in learned for one in parameters]] if self.together else learned:
             torch.nn.utils.clip_grad_norm_(part, self.clip_norm)
-        for group in groups:
-            group["weight_decay"] = 0.0
-        try:
-            return super().step(closure)
-        finally:
-            for group, decay in zip(groups, decays, strict=True):
-                group["weight_decay"] = decay
+        for group, parameters in zip(self.param_groups, learned, strict=True):
+            for one in parameters:
+                one.add_(one.grad, alpha=-group["lr"])
 
 
 def optimizer_of(
@@ -126,12 +119,9 @@ class TextTask(Task):
     @cached_property
     def of_batch(self) -> tuple[int, ...]:
         """Columns of the hyperparameters that have one rate for a whole batch."""
-        modules = {
-            f"{DROPOUT}.{name}": one for name, one in self.network.named_modules() if isinstance(one, RatedDropout)
-        }
-        return tuple(
-            column for column, name in enumerate(self.space.names) if name in modules and modules[name].of_batch
-        )
+        modules = self.network.named_modules()
+        names = {f"{DROPOUT}.{name}" for name, one in modules if isinstance(one, RatedDropout) and one.of_batch}
+        return tuple(column for column, name in enumerate(self.space.names) if name in names)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), a row for each column of text, with equal rows for what has one rate
@@ -175,38 +165,22 @@ class TextTask(Task):
         return generator_for(self.config.seed, "perturbations of a search on text", self.device)
 
 
-@dataclass(frozen=True)
-class TextPlan:
-    """Everything that is known before the first step. words: of each text, by name; unknown_percent: of those, the
-    share that the vocabulary does not have. lambda_steps: over all epochs. regularizers: current values in natural
-    units, by name.
+@dataclass(frozen=True, kw_only=True)
+class TextPlan(Plan):
+    """What is known of a search on text before its first step. words: of each text, by name. unknown_percent: of those,
+    the share that the vocabulary does not have.
     """
 
     words: Mapping[str, int]
     unknown_percent: Mapping[str, float]
     vocabulary_size: int
-    n_parameters: int
-    device: str
-    epochs: int
-    epochs_done: int
-    steps_per_epoch: int
-    lambda_steps: int
-    folder: Path | None
-    regularizers: Mapping[str, float]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSearchContext(SearchContext):
     columns = (
-        "epoch",
-        "train_loss",
-        "train_perplexity",
-        "lambda_loss",
-        "val_loss",
-        "val_perplexity",
-        "learning_rate",
-        "seconds",
+        *("epoch", "train_loss", "train_perplexity", "lambda_loss", "val_loss", "val_perplexity"),
+        *("learning_rate", "seconds"),
     )
     in_provenance = ("train_loss", "val_loss", "val_perplexity")
     needs_finite_validation = True
@@ -224,7 +198,12 @@ class TextSearchContext(SearchContext):
             "search space": identity_of_space(task.space),
         }
         return TextSearchContext(
-            config=config, task=task, networks=lambda _: task.network, identity=identity, corpus=corpus
+            config=config,
+            task=task,
+            networks=lambda _: task.network,
+            identity=identity,
+            model=f"lstm-{config.layers}x{config.width}",
+            corpus=corpus,
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
@@ -239,40 +218,25 @@ class TextSearchContext(SearchContext):
             "learning_rate": state.learner.learning_rate,
         }
 
-    def plan(
-        self,
-        state: SearchState[Any],
-        history: History,
-        updates: UpdateSchedule,
-        folder: Path | None,
-        notes: Iterable[str | None],
-    ) -> TextPlan:
+    def plan(self, updates: UpdateSchedule, **common: Any) -> TextPlan:
         texts = self.corpus.texts
         return TextPlan(
             words={name: len(text) for name, text in texts.items()},
             unknown_percent={name: 100 * text.unknown / len(text) for name, text in texts.items()},
             vocabulary_size=len(self.corpus.vocabulary),
-            n_parameters=sum(one.numel() for one in self.task.network.parameters()),
-            device=str(state.device),
-            epochs=self.config.epochs,
-            epochs_done=len(history.rows),
-            steps_per_epoch=state.steps_per_epoch,
-            lambda_steps=updates.policy_steps(self.config.epochs, lengthened=history.lengthened),
-            folder=folder,
-            regularizers=self.regularizers(state),
-            notes=tuple(filter(None, notes)),
+            **common,
         )
 
     def provenance(self) -> dict[str, Any]:
-        config, texts = self.config, self.corpus.texts
+        texts = self.corpus.texts
         return {
             "dataset": self.corpus.path.name,
             "train_words": len(texts["train"]),
             "val_words": len(texts["valid"]),
             "vocabulary_size": len(self.corpus.vocabulary),
             "data_fingerprint": self.identity["text"],
-            "model": f"lstm-{config.layers}x{config.width}",
-            "settings": config.flat(),
+            "model": self.model,
+            "settings": self.config.flat(),
         }
 
     def inputs_per_step(self, state: SearchState[Any]) -> int:
@@ -322,7 +286,7 @@ def search(
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
         if resume and folder is not None:
-            config = resumed_config(folder, given)
+            config = _resumed_config(folder, given)
         else:
             config = TextSearchConfig.make(given)
             if folder is not None:
@@ -330,24 +294,17 @@ def search(
         device = find_device(config.device)
         corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
         with default_generators(device, derived_seed(config.seed, "default generators")):
-            trainer = SearchTrainer.begun(TextSearchContext.of(config, corpus, device), folder)
+            trainer = SearchTrainer(TextSearchContext.of(config, corpus, device), folder)
             if folder is not None:
                 folder.write_config(config.flat())
             return trainer.run(callback or SearchCallback())
 
 
-def resumed_config(folder: RunFolder, given: Mapping[str, Any]) -> TextSearchConfig:
+def _resumed_config(folder: RunFolder, given: Mapping[str, Any]) -> TextSearchConfig:
     """The settings of the run in the folder, with those given that may change: data, device, and more epochs."""
-    if not folder.config.exists():
-        raise RunError(f"{folder.path} holds no run to resume: there is no {folder.config.name} in it")
-    try:
-        before = TextSearchConfig.from_file(read_settings(folder.config))
-    except (ValueError, OSError, RecursionError) as error:
-        raise RunError(f"{folder.config} holds no settings of a search on text: {reason_of(error)}") from None
+    before, _ = read_config(folder.config, TextSearchConfig.from_file)
     now = TextSearchConfig.make({**before.flat(), **given})
-    old, new = before.flat(), now.flat()
-    kept = {name: old[name] for name in given if name in old and name not in ("data", "device")}
-    check_unchanged(folder.path, kept, new)
+    check_unchanged(folder.path, before.flat(), now.flat(), given.keys() - {"data", "device"})
     if not Path(now.data).is_dir():
         raise DataError(
             f"the text of {folder.path} is no longer in {now.data}; name the folder where it is now, as in "

@@ -24,8 +24,8 @@ import hba
 from hba.config.training import PLATEAU
 from hba.data import SearchData
 from hba.errors import DataError, RunError, SettingsError
-from hba.policy_search import checkpoint
-from hba.policy_search.history import History, extend_epochs
+from hba.policy_search import trainer
+from hba.policy_search.trainer import History, extend_epochs
 
 RATE = 0.02
 
@@ -72,7 +72,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Amid the third of four epochs, with two checkpoints."""
     out = tmp_path_factory.mktemp("stopped") / "run"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(checkpoint, "SAVE_EVERY_SECONDS", 0.0)
+        patched.setattr(trainer, "SAVE_EVERY_SECONDS", 0.0)
         assert len(run(out, network=Counted(), callback=StopAfter(7), **SETTINGS).metrics) == 2
     assert (out / "checkpoint_before.pt").exists()
     return out
@@ -140,7 +140,7 @@ def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
 
 def search_to_the_end(out: Path, settings: dict[str, Any]) -> None:
     # A save after every epoch makes it likely that a kill hits one.
-    checkpoint.SAVE_EVERY_SECONDS = 0.0
+    trainer.SAVE_EVERY_SECONDS = 0.0
     # Sums over several threads round otherwise than sums in one.
     torch.set_num_threads(1)
     if (out / "config.json").exists():

@@ -23,7 +23,7 @@ from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import of_row
 from hba.policy_search.context import ImageSearchContext
-from hba.policy_search.history import History
+from hba.policy_search.trainer import History
 from hba.regularization.regularizer import Hyperparameter
 
 
