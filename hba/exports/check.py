@@ -14,7 +14,7 @@ from hba.errors import ScheduleError
 from hba.exports.albumentations_file import DIFFERENCES, FORMAT, is_grey, transform_of
 from hba.exports.export import find_target
 from hba.operations import Operation
-from hba.operations.images import color_for
+from hba.operations.apply import color_for
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule

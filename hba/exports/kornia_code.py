@@ -14,10 +14,8 @@ from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 
 from hba.exports.torchvision_code import Place, Row, Tables, row_of
-from hba.operations.enhance import blend
-from hba.operations.geometric import warp
-from hba.operations.operation import Maps, identity_coefficients
-from hba.operations.point import look_up, to_levels
+from hba.operations.color import blend, look_up, to_levels
+from hba.operations.geometric import Maps, identity_coefficients, warp
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]

@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
-from hba.operations import Operation, enhance, function_path, geometric, images, on_pil, operation, point
-from hba.operations.images import color_for
+from hba.operations import Operation, color, function_path, geometric, on_pil
+from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
@@ -37,13 +37,14 @@ from __future__ import annotations
 # fmt: off
 {numbers}'''
 ON_BATCHES: Mapping[str, str] = {
-    "Warp": "coefficients={}",
-    "Curve": "partial(curve, {})",
-    "Stretch": "partial(stretch, {})",
-    "Blend": "partial(enhance, {})",
-    "FunctionKernel": "{}",
+    "nearest": "coefficients={}",
+    "bilinear": "coefficients={}",
+    "curve": "partial(curve, {})",
+    "stretch": "partial(stretch, {})",
+    "blend": "partial(enhance, {})",
+    "function": "{}",
 }
-"""By type of kernel, an operation's first argument in a file for batches, from the name of the kernel's function."""
+"""By kernel, an operation's first argument in a file for batches, from the name of its function."""
 
 
 def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
@@ -59,7 +60,7 @@ def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: s
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
 
-        modules = (images, operation, geometric, point, enhance, torchvision_code, kornia_code)
+        modules = (geometric, color, torchvision_code, kornia_code)
         fill = {n: color_for(n, schedule.fill) for n in (1, 3)}
     else:
         fill = {mode: tuple(round(255 * one) for one in color_for(len(mode), schedule.fill)) for mode in ("L", "RGB")}
@@ -135,11 +136,7 @@ def _names(code: str) -> set[str]:
 def _operation_text(one: Operation, on_batches: bool) -> str:
     """An operation as the file's own Operation."""
     if on_batches:
-        function = next(iter(vars(one.kernel).values()))
-        first, last = (
-            ON_BATCHES[type(one.kernel).__name__].format(function.__name__),
-            f'interpolation="{one.interpolation}"',
-        )
+        first, last = ON_BATCHES[one.kernel].format(one.function.__name__), f'interpolation="{one.interpolation}"'
     else:
         first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(one.interpolation).upper()}"
     flags = {

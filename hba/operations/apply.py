@@ -5,18 +5,51 @@ program, shapes do not depend on what was drawn: each group of operations comput
 work, but the host never waits for the device, and a step can be captured in a CUDA graph.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from hba.operations.operation import Kernel, Maps, Operation, Selection, Step, identity_coefficients
-from hba.utils.devices import whole_numbers
+from hba.errors import SettingsError
+from hba.operations.color import LUMA_WEIGHTS, N_LEVELS, blend, every_level, look_up, to_levels
+from hba.operations.geometric import Maps, identity_coefficients, warp
+from hba.operations.operation import INTERPOLATIONS, Operation
+from hba.utils.devices import device_constant
 
 PART_VALUES = 1 << 19
 """How many numbers of a batch are worked on at once; with their temporaries they stay in the processor's cache."""
 LARGE_IMAGE_VALUES = 1 << 17
 """An image of at least so many numbers is worked on alone: sorting it would cost more than a batch saves."""
+SHARED = {"nearest": "nearest", "bilinear": "bilinear", "curve": "levels", "stretch": "levels", "blend": "blend"}
+"""By kernel: of operations whose entries are equal, one computation does for all in a batch."""
+
+
+class Step(NamedTuple):
+    """One operation for each of B images.
+
+    chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
+    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. The maps are those of
+    Maps, the identity for images whose operation moves no pixels.
+    """
+
+    chosen: Tensor
+    magnitude: Tensor
+    position: Tensor
+    exact_maps: Tensor
+    fixed_point_maps: Tensor
+
+    @property
+    def maps(self) -> Maps:
+        return Maps(self.exact_maps, self.fixed_point_maps)
+
+    def select(self, images: Tensor) -> "Step":
+        """The step for some of the images, in the order of their numbers (N,)."""
+        return Step(*(values.index_select(0, images) for values in self))
+
+    def split(self, counts: int | list[int]) -> "list[Step]":
+        """The step in consecutive parts of so many images; a single count is the size of every part."""
+        return [Step(*parts) for parts in zip(*(values.split(counts) for values in self), strict=True)]
 
 
 @torch.no_grad()
@@ -48,67 +81,28 @@ def maps_of_steps(operations: Sequence[Operation], chosen: Tensor, magnitudes: T
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
-        found = operation.kernel.map_coefficients(magnitude, height, width)
-        if found:
-            is_chosen = chosen == index
+        if operation.interpolation:
+            found, is_chosen = operation.function(magnitude, height, width), chosen == index
             coefficients |= {name: torch.where(is_chosen, found[name], coefficients[name]) for name in found}
     return Maps.of(coefficients)
 
 
-def _apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
-    result = images
-    for step in steps:
-        for group in _batch_groups(operations, step):
-            is_chosen = torch.stack([one.images for one in group]).any(dim=0)[:, None, None, None]
-            result = torch.where(is_chosen, group[0].kernel.on_batch(group, result, step, fill), result)
-    return result.clone() if result is images else result
-
-
-def _batch_groups(operations: Sequence[Operation], step: Step) -> list[list[Selection[Kernel]]]:
-    """The operations by batch_group; those that are computed alone come last."""
-    is_chosen = step.chosen[:, None] == whole_numbers(len(operations), step.chosen.dtype, step.chosen.device)
-    together: dict[Hashable, list[Selection[Kernel]]] = {}
-    alone: list[list[Selection[Kernel]]] = []
-    for operation, images in zip(operations, is_chosen.unbind(1), strict=True):
-        selection = Selection(operation, operation.kernel, images, step.magnitude)
-        group = selection.kernel.batch_group
-        if group is None:
-            alone.append([selection])
-        else:
-            together.setdefault(group, []).append(selection)
-    return [*together.values(), *alone]
-
-
 def _apply_to_subsets(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
-    """From images with at least one pixel, in parts of the batch."""
-    result = torch.empty_like(images)
-    groups, group_of_operation = _subset_groups(operations)
-    steps = [step._replace(chosen=group_of_operation[step.chosen]) for step in steps]
+    """From images with at least one pixel, in parts of the batch. A step holds all maps, so moves are done together."""
+    groups = _groups(operations, INTERPOLATIONS)
+    firsts = [*(operations[group[0]] for group in groups), None]
+    number_of = {index: number for number, group in enumerate(groups) for index in group}
+    # The last entry, which an index of -1 finds, is that of no operation.
+    numbers = torch.tensor([*(number_of[index] for index in range(len(operations))), len(groups)])
+    steps = [step._replace(chosen=numbers[step.chosen]) for step in steps]
     values_per_image = images[0].numel()
     n_images = 1 if values_per_image >= LARGE_IMAGE_VALUES else PART_VALUES // values_per_image
+    result = torch.empty_like(images)
     for part, part_result, *part_steps in zip(
         images.split(n_images), result.split(n_images), *(step.split(n_images) for step in steps), strict=True
     ):
-        _apply_to_part(groups, part_steps, part, fill, part_result)
+        _apply_to_part(firsts, part_steps, part, fill, part_result)
     return result
-
-
-def _subset_groups(operations: Sequence[Operation]) -> tuple[list[Operation | None], Tensor]:
-    """The first operation of each group, then None for images that get no operation; and each operation's group.
-
-    The last entry of the groups' numbers (n + 1,), which an index of -1 finds, is that of no operation.
-    """
-    firsts: list[Operation | None] = []
-    number_of: dict[Hashable, int] = {}
-    numbers: list[int] = []
-    for index, operation in enumerate(operations):
-        group = operation.kernel.subset_group
-        key = index if group is None else group
-        if key not in number_of:
-            number_of[key] = len(firsts)
-            firsts.append(operation)
-        numbers.append(number_of[key])
-    return [*firsts, None], torch.tensor([*numbers, len(firsts)])
 
 
 def _apply_to_part(
@@ -116,8 +110,8 @@ def _apply_to_part(
 ) -> None:
     """Sort the images by group, so that each group computes one batch.
 
-    `chosen` of these steps is a group's number. order: for each image of the sorted batch, its number in the part;
-    None while nothing is sorted.
+    groups: one operation of each, None for none. `chosen` of these steps is a group's number. order: for each image of
+    the sorted batch, its number in the part; None while nothing is sorted.
     """
     order: Tensor | None = None
     for step in steps:
@@ -138,4 +132,84 @@ def _apply_to_part(
 
 
 def _apply_group(operation: Operation | None, images: Tensor, step: Step, fill: Tensor) -> Tensor:
-    return images if operation is None else operation.kernel.on_subset(operation, images, step, fill)
+    """New images from those that get an operation of the group, of which `operation` is one."""
+    if operation is None:
+        return images
+    if operation.interpolation:
+        return warp(images, step.maps, fill, operation.interpolation)
+    return operation.compute(images, step.magnitude, fill, step.position)
+
+
+def _groups(operations: Sequence[Operation], kernels: Container[str]) -> list[list[int]]:
+    """Indices of operations that are computed together: those with one of the kernels and an equal entry of SHARED."""
+    groups: dict[str | int, list[int]] = {}
+    for index, operation in enumerate(operations):
+        groups.setdefault(SHARED[operation.kernel] if operation.kernel in kernels else index, []).append(index)
+    return list(groups.values())
+
+
+def _apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
+    result = images
+    for step in steps:
+        for group in _groups(operations, SHARED):
+            chosen = [(operations[index], step.chosen == index) for index in group]
+            is_chosen = torch.stack([of_one for _, of_one in chosen]).any(dim=0)[:, None, None, None]
+            result = torch.where(is_chosen, _apply_together(chosen, result, step, fill), result)
+    return result.clone() if result is images else result
+
+
+def _apply_together(group: list[tuple[Operation, Tensor]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+    """New images from a whole batch; results of images that get none of the group are ignored.
+
+    group: its operations, and which images (B,) get each. Shapes do not depend on what was drawn.
+    """
+    first, magnitude = group[0][0], step.magnitude
+    if first.interpolation:
+        return warp(images, step.maps, fill, first.interpolation)
+    if first.kernel == "blend":
+        # One poorer version and one factor per image, and a single blend.
+        poorer, factor = images, images.new_ones(len(images))
+        for operation, chosen in group:
+            poorer = operation.function(images).where(chosen[:, None, None, None], poorer)
+            factor = magnitude.where(chosen, factor)
+        return blend(poorer, images, factor)
+    if first.kernel in SHARED:
+        # One table per image and channel, and a single look-up.
+        levels, every = to_levels(images), every_level(images)
+        tables = every
+        for operation, chosen in group:
+            given = every.repeat(len(images), 1, 1) if operation.kernel == "curve" else levels
+            new = operation.function(given, *operation.arguments(magnitude, fill, step.position))
+            tables = new.where(chosen[:, None, None], tables)
+        return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
+    ((operation, chosen),) = group
+    if operation.magnitude_range is not None:
+        # A user's function may refuse magnitudes of other operations.
+        magnitude = torch.where(chosen, magnitude, operation.magnitude_range[0])
+    return operation.compute(images, magnitude, fill, step.position)
+
+
+def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
+    """A colour with one number per channel: a single number is repeated, RGB becomes luma for grey images.
+
+    Raises SettingsError for another number of them.
+    """
+    if len(color) == 3 and n_channels == 1:
+        return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
+    if len(color) not in (1, n_channels):
+        raise SettingsError(
+            f"a fill of {len(color)} numbers is for images of {len(color)} channels, got {n_channels}; give one number "
+            "for all channels, or one for each"
+        )
+    return color * n_channels if len(color) == 1 else color
+
+
+def fill_for(images: Tensor, color: tuple[float, ...]) -> Tensor:
+    """The colour, in [0, 1], as a tensor (C,) for these images (B, C, H, W); float32 for uint8 images."""
+    dtype = images.dtype if images.is_floating_point() else torch.float32
+    return _color_tensor(color_for(images.shape[1], color), dtype, images.device)
+
+
+@device_constant
+def _color_tensor(color: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(color, dtype=dtype, device=device)

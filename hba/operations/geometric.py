@@ -3,17 +3,16 @@
 Convention:
     images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
     that come from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left
-    corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f.
+    corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f. Functions of operations
+    that move pixels take magnitudes (N,) float64, height and width, and return those coefficients {name: (N,)} that
+    may differ from the identity's.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from hba.operations.operation import FRACTION_BITS, ONE, Kernel, Maps, Operation, Selection, Step
 from hba.utils.devices import whole_numbers
 
 if TYPE_CHECKING:
@@ -21,42 +20,47 @@ if TYPE_CHECKING:
 
     Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
 
+FRACTION_BITS = 16
+ONE = 1 << FRACTION_BITS
+"""A pixel, in the fixed point of PIL's maps."""
 LARGE_SIDE_PIXELS = 1 << 14
 
 
-@dataclass(frozen=True)
-class Warp(Kernel):
-    """A geometric operation: from magnitudes (N,) float64, height and width to its coefficients {name: (N,)}.
+class Maps(NamedTuple):
+    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
 
-    It need not name those that are the identity's. A step holds the maps of all images, so one resampling does for
-    all operations of an interpolation.
+    In the second the offsets c and f are those of the first pixel's centre.
     """
 
-    coefficients: Coefficients
-    interpolation: str = "nearest"
+    exact: Tensor
+    fixed_point: Tensor
 
-    def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
-        return warp(images, self.maps(magnitude.double(), *images.shape[2:]), fill, self.interpolation)
+    @staticmethod
+    def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
+        """From coefficients by name, of any shape (...)."""
+        import torch
 
-    @property
-    def batch_group(self) -> Hashable:
-        return Warp, self.interpolation
+        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
+        # PIL moves an image that keeps its form by whole pixels, before the fraction is cut to 16 bits.
+        moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
+        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
+        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
+        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
+        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
 
-    @property
-    def subset_group(self) -> Hashable:
-        return self.batch_group
 
-    def map_coefficients(self, magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-        return self.coefficients(magnitude, height, width)
+def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
+    """The map that changes nothing, for each of (N,)."""
+    import torch
 
-    def on_subset(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        return warp(images, step.maps, fill, self.interpolation)
+    zero, one = torch.zeros_like(like), torch.ones_like(like)
+    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
 
-    def on_batch(self, selections: Sequence[Selection[Warp]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        return warp(images, step.maps, fill, self.interpolation)
 
-    def with_interpolation(self, interpolation: str) -> Warp:
-        return dataclasses.replace(self, interpolation=interpolation)
+def affine_maps(coefficients: Coefficients, magnitude: Tensor, height: int, width: int) -> Maps:
+    """The maps of an operation that moves pixels, for magnitudes (N,) with their signs."""
+    magnitude = magnitude.double()
+    return Maps.of({**identity_coefficients(magnitude), **coefficients(magnitude, height, width)})
 
 
 def shear_x(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
@@ -86,16 +90,16 @@ def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
 
 
 def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-    """Turn about the centre, by an angle of which there are cosine and sine."""
+    """Turn about the centre, by the angle of that cosine and sine."""
     x, y = width / 2, height / 2
     return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
 
 
-def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str) -> Tensor:
+def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) -> Tensor:
     """Each of B images through its map. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
-    if interpolation == "nearest":
-        return _nearest(images, maps.fixed_point, fill)
-    return _bilinear(images, maps.exact, fill)
+    if interpolation == "bilinear":
+        return _bilinear(images, maps.exact, fill)
+    return _nearest(images, maps.fixed_point, fill)
 
 
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:

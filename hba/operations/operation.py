@@ -1,13 +1,12 @@
-"""What an operation is: a kernel that computes it on batches, what its magnitude means, and a step of a batch."""
+"""What an operation is: the function that computes it on batches, and what its magnitude means."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hba.errors import SettingsError
 from hba.operations.on_pil import RESAMPLING
@@ -23,147 +22,6 @@ ALL = "all"
 INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
-
-FRACTION_BITS = 16
-ONE = 1 << FRACTION_BITS
-"""A pixel, in the fixed point of PIL's maps."""
-
-KernelT = TypeVar("KernelT", bound="Kernel", covariant=True)
-
-
-def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
-    """The map that changes nothing, for each of (N,)."""
-    import torch
-
-    zero, one = torch.zeros_like(like), torch.ones_like(like)
-    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
-
-
-class Maps(NamedTuple):
-    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
-
-    In the second the offsets c and f are those of the first pixel's centre.
-    """
-
-    exact: Tensor
-    fixed_point: Tensor
-
-    @staticmethod
-    def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
-        """From coefficients by name, of any shape (...)."""
-        import torch
-
-        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
-        # PIL moves an image that keeps its form by whole pixels, before the fraction is cut to 16 bits.
-        moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
-        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
-        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
-        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
-        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
-
-
-class Step(NamedTuple):
-    """One operation for each of B images.
-
-    chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
-    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. The maps are those of
-    Maps, the identity for images whose operation moves no pixels.
-    """
-
-    chosen: Tensor
-    magnitude: Tensor
-    position: Tensor
-    exact_maps: Tensor
-    fixed_point_maps: Tensor
-
-    @property
-    def maps(self) -> Maps:
-        return Maps(self.exact_maps, self.fixed_point_maps)
-
-    def select(self, images: Tensor) -> Step:
-        """The step for some of the images, in the order of their numbers (N,)."""
-        return Step(*(values.index_select(0, images) for values in self))
-
-    def split(self, counts: int | list[int]) -> list[Step]:
-        """The step in consecutive parts of so many images; a single count is the size of every part."""
-        return [Step(*parts) for parts in zip(*(values.split(counts) for values in self), strict=True)]
-
-
-class Selection(NamedTuple, Generic[KernelT]):
-    """An operation of a step: which images (B,) get it, and the magnitude (B,) of the operation that an image gets."""
-
-    operation: Operation
-    kernel: KernelT
-    images: Tensor
-    magnitude: Tensor
-
-    def own_magnitude(self) -> Tensor | None:
-        """The magnitude, replaced by the start of this operation's range for images that get another operation."""
-        import torch
-
-        if self.operation.magnitude_range is None:
-            return None
-        return torch.where(self.images, self.magnitude, self.operation.magnitude_range[0])
-
-
-class Kernel(ABC):
-    """The function of an operation, called as Operation.function is, that can also compute several operations at once.
-
-    A subclass overrides what it does better than one operation after the other. Kernels are values: hashable, and
-    equal if they compute the same.
-    """
-
-    interpolation: str | None = None
-    """How values between pixels are found: nearest or bilinear; None for a kernel that moves no pixels."""
-
-    @abstractmethod
-    def __call__(self, *arguments: Any, **named: Any) -> Tensor:
-        """New images (B, C, H, W)."""
-
-    @property
-    def batch_group(self) -> Hashable | None:
-        """Operations with equal groups share a call of on_batch; with None, each has its own."""
-        return None
-
-    @property
-    def subset_group(self) -> Hashable | None:
-        """Operations with equal groups share a call of on_subset; with None, each has its own."""
-        return None
-
-    def map_coefficients(self, magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-        """The coefficients {name: (...)} of the affine map of pixels that may differ from the identity's."""
-        return {}
-
-    def maps(self, magnitude: Tensor, height: int, width: int) -> Maps:
-        """The affine map of pixels for magnitudes (N,) float64; the identity for a kernel that moves none."""
-        return Maps.of({**identity_coefficients(magnitude), **self.map_coefficients(magnitude, height, width)})
-
-    def on_subset(self, operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        """New images (N, C, H, W) from those that get an operation of the group, of which `operation` is one."""
-        return operation(images, step.magnitude, fill=fill, position=step.position)
-
-    def on_batch(self, selections: Sequence[Selection[Self]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        """New images (B, C, H, W) from a whole batch; results of images that get none of the group are ignored.
-
-        selections: the operations of the group. Shapes must not depend on what was drawn, and nothing may wait for the
-        device.
-        """
-        (selection,) = selections
-        return selection.operation(images, selection.own_magnitude(), fill=fill, position=step.position)
-
-    def with_interpolation(self, interpolation: str) -> Self:
-        """The same with another interpolation, for a kernel that moves pixels."""
-        return self
-
-
-@dataclass(frozen=True)
-class FunctionKernel(Kernel):
-    """A plain function, such as a user's: each operation is computed by itself."""
-
-    function: Callable[..., Tensor]
-
-    def __call__(self, *arguments: Any, **named: Any) -> Tensor:
-        return self.function(*arguments, **named)
 
 
 @dataclass(frozen=True)
@@ -184,11 +42,14 @@ class Operation:
     any_channels: whether it treats each channel alone, and so takes any number of them; otherwise it takes 1 (grey) and
     3 (red, green, blue).
     uses_fill, uses_position: the function takes a colour, or a place drawn uniformly from [0, 1).
+    kernel: `function` for the function above. Functions of other kernels compute only what several operations can share
+    in a batch: an affine map, resampled by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
+    formula, `curve`, or by what each channel holds, `stretch`; a version of the image to `blend` with (color.py).
     Raises SettingsError for an operation that contradicts itself.
     """
 
     name: str
-    function: Callable[..., Tensor]
+    function: Callable[..., Any]
     magnitude_range: tuple[float, float] | None = None
     unit: str | None = None
     identity: float | None = None
@@ -199,6 +60,7 @@ class Operation:
     uses_position: bool = False
     moves_pixels: bool | None = None
     any_channels: bool = False
+    kernel: str = "function"
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == ALL:
@@ -210,10 +72,12 @@ class Operation:
                 raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
             return
         object.__setattr__(self, "magnitude_range", tuple(self.magnitude_range))
-        if len(self.magnitude_range) != 2 or not all(map(math.isfinite, self.magnitude_range)):
-            raise SettingsError(f"{self.name}: magnitude_range must be two numbers, got {self.magnitude_range}")
-        if self.identity is not None and not math.isfinite(self.identity):
-            raise SettingsError(f"{self.name}: identity must be a number or None, got {self.identity}")
+        numbers = (*self.magnitude_range, self.identity or 0.0)
+        if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+            raise SettingsError(
+                f"{self.name} must have two finite numbers as magnitude_range, and one or None as identity, got "
+                f"{self.magnitude_range} and {self.identity}"
+            )
         if self.signed and min(self.magnitude_range) < 0:
             raise SettingsError(f"{self.name} is signed, so its magnitude_range must not be negative")
 
@@ -230,30 +94,41 @@ class Operation:
         Returns new images; the input is never changed. fill (C,) defaults to black, position (B, 2) to the middle of
         the image. Raises SettingsError for images or arguments of another shape or type.
         """
-        from hba.operations.images import check_images
+        from torch import Tensor
 
         check_images(images)
         check_channels((self,), images.shape[1])
         batch, channels = images.shape[:2]
-        wanted = self.arguments(
-            ("one magnitude per image", magnitude, (batch,), None),
-            ("a fill colour", fill, (channels,), 0.0),
-            ("a position per image", position, (batch, 2), 0.5),
-        )
-        arguments = [self._checked(images, *argument) for argument in wanted]
-        return self.function(images, *arguments) if images.numel() else images.clone()
+        fill = images.new_zeros(channels) if fill is None else fill
+        position = images.new_full((batch, 2), 0.5) if position is None else position
+        for what, given, shape in self.arguments(
+            ("one magnitude per image", magnitude, (batch,)),
+            ("a fill colour", fill, (channels,)),
+            ("a position per image", position, (batch, 2)),
+        ):
+            if not isinstance(given, Tensor) or given.shape != shape:
+                found = tuple(given.shape) if isinstance(given, Tensor) else given
+                raise SettingsError(f"{self.name} needs {what}, shape {shape}, got {found}")
+        return self.compute(images, magnitude, fill, position) if images.numel() else images.clone()
 
-    def _checked(
-        self, images: Tensor, what: str, given: Tensor | None, shape: tuple[int, ...], default: float | None
-    ) -> Tensor:
-        from torch import Tensor
+    def compute(self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor) -> Tensor:
+        """The same without checks, for images with at least one pixel."""
+        from hba.operations.color import blend, look_up, to_levels
+        from hba.operations.geometric import affine_maps, warp
 
-        if given is None and default is not None:
-            return images.new_full(shape, default)
-        if isinstance(given, Tensor) and given.shape == shape:
-            return given
-        found = tuple(given.shape) if isinstance(given, Tensor) else given
-        raise SettingsError(f"{self.name} needs {what}, shape {shape}, got {found}")
+        arguments = self.arguments(magnitude, fill, position)
+        if self.interpolation:
+            return warp(images, affine_maps(self.function, arguments[0], *images.shape[2:]), fill, self.interpolation)
+        if self.kernel == "blend":
+            return blend(self.function(images), images, *arguments)
+        if self.kernel == "curve":
+            levels: Tensor = self.function(to_levels(images), *arguments)
+            return levels.div_(255)
+        if self.kernel == "stretch":
+            levels = to_levels(images)
+            return look_up(self.function(levels), levels)
+        result: Tensor = self.function(images, *arguments)
+        return result
 
     def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
         """Those of the three that the function takes after the images, in this order."""
@@ -275,22 +150,15 @@ class Operation:
         return self.on_pil(image, *arguments)
 
     @property
-    def kernel(self) -> Kernel:
-        """How the function is computed together with those of other operations."""
-        return self.function if isinstance(self.function, Kernel) else FunctionKernel(self.function)
-
-    @property
     def interpolation(self) -> str | None:
-        """How values between pixels are found: nearest or bilinear; None for an operation that moves no pixels."""
-        return self.kernel.interpolation
+        """How values between pixels are found: nearest or bilinear; None for an operation without an affine map."""
+        return self.kernel if self.kernel in INTERPOLATIONS else None
 
     def with_interpolation(self, interpolation: str) -> Operation:
-        """The same operation with another interpolation; one that moves no pixels stays as it is."""
+        """The same operation with another interpolation; one without an affine map stays as it is."""
         if interpolation not in INTERPOLATIONS:
             raise SettingsError(f"interpolation must be {' or '.join(INTERPOLATIONS)}, got {interpolation!r}")
-        if self.interpolation is None:
-            return self
-        return dataclasses.replace(self, function=self.kernel.with_interpolation(interpolation))
+        return self if self.interpolation is None else dataclasses.replace(self, kernel=interpolation)
 
     def with_range(self, magnitude_range: tuple[float, float] | None) -> Operation:
         """The same operation with other magnitudes to search in; None for an operation without magnitude."""
@@ -316,9 +184,20 @@ def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
     given = tuple(operations)
     undefined = [operation.name for operation in given if not operation.any_channels]
     if undefined:
-        left = ",".join(operation.name for operation in given if operation.any_channels)
+        usable = ",".join(operation.name for operation in given if operation.any_channels)
         raise SettingsError(
-            f"{' and '.join(undefined)} {'is' if len(undefined) == 1 else 'are'} defined for images of 1 (grey) or 3 "
-            f"(red, green, blue) channels, not of {n_channels}"
-            + (f": choose the others by --operations {left}" if left else "")
+            f"{' and '.join(undefined)} must get images of 1 (grey) or 3 (red, green, blue) channels, got {n_channels}"
+            + (f"; choose the others by --operations {usable}" if usable else "")
         )
+
+
+def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
+    """Raise SettingsError unless images are (B, C, H, W) floating point, or with or_bytes uint8. No value is read."""
+    import torch
+
+    is_tensor = isinstance(images, torch.Tensor)
+    is_number = is_tensor and (images.is_floating_point() or (or_bytes and images.dtype == torch.uint8))
+    if not is_number or images.ndim != 4 or not images.shape[1]:
+        kinds = "uint8 or floating point" if or_bytes else "floating point"
+        found = f"{images.dtype} {tuple(images.shape)}" if is_tensor else type(images).__name__
+        raise SettingsError(f"images must be a {kinds} tensor (B, C, H, W) with at least one channel, got {found}")

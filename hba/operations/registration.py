@@ -28,8 +28,7 @@ def register_operation(operation: Operation) -> Operation:
     Raises SettingsError for the name of one of the 15, for a function without a name, which a schedule file could not
     refer to, and for a function that does not do what Operation asks of it.
     """
-    function_path(operation)
-    if operation.name in OPERATIONS:
+    if function_path(operation) is None:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
     _try_out(operation)
     _registered[operation.name] = operation
@@ -89,10 +88,7 @@ def _try_out(operation: Operation) -> None:
         try:
             result = operation(given, magnitudes)
         except Exception as error:  # A user's function may raise anything.
-            reason = " ".join(str(error).split())
-            raise SettingsError(
-                f"{operation.name} fails on images {TRIED_SHAPE}: {type(error).__name__}: {reason}"
-            ) from None
+            raise SettingsError(f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}") from None
         if not torch.equal(given, images):
             raise SettingsError(f"{operation.name} must not change the images that it gets; return new ones")
         is_tensor = isinstance(result, torch.Tensor)
@@ -115,10 +111,8 @@ def load_operations_file(
     or that registers nothing.
     """
     before = set(registered())
-    if not path.is_file():
-        raise SettingsError(f"no operations file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    if not path.is_file() or spec is None or spec.loader is None:
         raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
     module = importlib.util.module_from_spec(spec)
     # Pickling finds a function by the name of its module. A module that has this name already stays.
@@ -128,17 +122,15 @@ def load_operations_file(
     except (Exception, SystemExit) as error:
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
-        reason = " ".join(str(error).split())
-        raise SettingsError(f"{path} failed: {type(error).__name__}: {reason}{_line(error, path)}") from None
+        lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f" (line {line})" if line else ""
+        raise SettingsError(f"{path} failed: {_in_words(error)}{where}") from None
     new = tuple(one for one in registered() if one not in before)
     if not new:
         raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
     return new
 
 
-def _line(error: BaseException, path: Path) -> str:
-    """` (line 3)`: where in the file the error was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    return f" (line {line})" if line else ""
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -18,8 +18,8 @@ are written out: they compile in a fraction of the time of NumPy's functions.
 
 import numpy as np
 
-from hba.operations.operation import FRACTION_BITS
-from hba.operations.point import N_LEVELS
+from hba.operations.color import N_LEVELS
+from hba.operations.geometric import FRACTION_BITS
 from hba.packed.compiling import Scratch, State, compiled
 from hba.packed.program import (
     AUTO_CONTRAST,
@@ -197,7 +197,7 @@ def revalue(levels, s, state, code, magnitude, as_pil):
 
 @compiled
 def curved(level, code, magnitude):
-    """As the formulas of hba/operations/point.py."""
+    """As the formulas of hba/operations/color.py."""
     if code == INVERT or (code == SOLARIZE and level >= magnitude):
         return 255 - level
     if code == SOLARIZE:
@@ -262,7 +262,7 @@ def equalized(counts):
 
 @compiled
 def blended(value, poorer, factor, as_pil):
-    """As hba/operations/enhance.py:blend; or in whole levels, cut off, as PIL.Image.blend."""
+    """As hba/operations/color.py:blend; or in whole levels, cut off, as PIL.Image.blend."""
     if not as_pil:
         return min(max(value * factor + poorer * (ONE - factor), ZERO), ONE)
     level = np.float32(level_of(poorer))
@@ -272,7 +272,7 @@ def blended(value, poorer, factor, as_pil):
 
 @compiled
 def mean_gray(levels, s, state):
-    """As hba/operations/enhance.py."""
+    """As hba/operations/color.py."""
     if state.is_free or state.is_moved or not state.is_plain:
         show(levels, s, state, s.shown)
         levels = s.shown
@@ -291,7 +291,7 @@ def whole_luma(red, green, blue):
 
 @compiled
 def color(values, n_pixels, factor, as_pil):
-    """As hba/operations/enhance.py; with PIL's luma, which is a whole level, as PIL."""
+    """As hba/operations/color.py; with PIL's luma, which is a whole level, as PIL."""
     red, green, blue = values[0], values[1 % len(values)], values[2 % len(values)]
     if len(values) == 1:
         for pixel in range(n_pixels):
@@ -309,7 +309,7 @@ def color(values, n_pixels, factor, as_pil):
 
 @compiled
 def sharpen(values, plane, width, factor, as_pil):
-    """As hba/operations/enhance.py, sums in its order; the outermost pixels are their own mean."""
+    """As hba/operations/color.py, sums in its order; the outermost pixels are their own mean."""
     for channel in range(len(values)):
         own = values[channel]
         for pixel in range(len(plane)):

@@ -8,11 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.operations import Operation, enhance, geometric, point
-from hba.operations.enhance import Blend
-from hba.operations.geometric import Warp, cutout
-from hba.operations.operation import ONE, FunctionKernel, Maps
-from hba.operations.point import Curve, Stretch
+from hba.operations import OPERATIONS, Operation, geometric
+from hba.operations.geometric import ONE, Maps
 
 NOTHING = -1
 WARP, CUTOUT = 0, 1
@@ -35,34 +32,19 @@ class Program(NamedTuple):
     maps: np.ndarray
 
 
-_FUNCTIONS = {Warp: "coefficients", Curve: "formula", Stretch: "stretch", Blend: "poorer", FunctionKernel: "function"}
-"""By type of kernel, the attribute whose function identifies the operation."""
-_CODES: dict[int, int] = {
-    id(geometric.shear_x): WARP,
-    id(geometric.shear_y): WARP,
-    id(geometric.translate_x): WARP,
-    id(geometric.translate_y): WARP,
-    id(geometric.rotate): WARP,
-    id(cutout): CUTOUT,
-    id(point.invert): INVERT,
-    id(point.solarize): SOLARIZE,
-    id(point.posterize): POSTERIZE,
-    id(point.auto_contrast): AUTO_CONTRAST,
-    id(point.equalize): EQUALIZE,
-    id(enhance.black): BRIGHTNESS,
-    id(enhance.mean_gray): CONTRAST,
-    id(enhance.gray): COLOR,
-    id(enhance.smooth): SHARPNESS,
+_CODES = {
+    **{"ShearX": WARP, "ShearY": WARP, "TranslateX": WARP, "TranslateY": WARP, "Rotate": WARP, "Cutout": CUTOUT},
+    **{"Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
+    **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
+    **{"Brightness": BRIGHTNESS, "Contrast": CONTRAST, "Color": COLOR, "Sharpness": SHARPNESS},
 }
-"""By identity: a user's callable need not be hashable."""
 
 
 def code_of(operation: Operation) -> int | None:
     """The operation's number; None for one that is not compiled: a user's, or one with bilinear interpolation."""
-    kernel = operation.kernel
-    if type(kernel) not in _FUNCTIONS or kernel.interpolation not in (None, "nearest"):
-        return None
-    return _CODES.get(id(getattr(kernel, _FUNCTIONS[type(kernel)])))
+    known = OPERATIONS.get(operation.name)
+    is_known = known is not None and (known.function, known.kernel) == (operation.function, operation.kernel)
+    return _CODES[operation.name] if is_known else None
 
 
 def program_of_batch(
@@ -82,8 +64,8 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
         return None
     maps = np.zeros((1, len(drawn), 6), np.int64)
     for step, (operation, magnitude, _) in enumerate(drawn):
-        if isinstance(operation.kernel, Warp):
-            maps[0, step] = fixed_point(**coefficients_of_one(operation.kernel, magnitude, height, width))
+        if operation.interpolation:
+            maps[0, step] = fixed_point(**coefficients_of_one(operation, magnitude, height, width))
     return Program(
         np.array([found], np.int64),
         np.array([[magnitude for _, magnitude, _ in drawn]], np.float64),
@@ -92,21 +74,21 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
     )
 
 
-def coefficients_of_one(kernel: Warp, magnitude: float, height: int, width: int) -> Mapping[str, Any]:
+def coefficients_of_one(operation: Operation, magnitude: float, height: int, width: int) -> Mapping[str, Any]:
     """Those of a single image, as numbers: PyTorch's calls would cost more than the image."""
-    if kernel.coefficients is geometric.rotate:
+    if operation.function is geometric.rotate:
         cos: Any = math.cos(math.radians(magnitude))
         sin: Any = math.sin(math.radians(magnitude))
         return geometric.turn(cos, sin, height, width)
     # The others multiply, which a number does as a tensor.
-    number: Any = magnitude
-    return kernel.coefficients(number, height, width)
+    coefficients: Mapping[str, Any] = operation.function(magnitude, height, width)
+    return coefficients
 
 
 def fixed_point(
     a: float = 1.0, b: float = 0.0, c: float = 0.0, d: float = 0.0, e: float = 1.0, f: float = 0.0
 ) -> list[int]:
-    """The same as resample.Maps, for one image."""
+    """The same as geometric.Maps, for one image."""
     x0, y0 = c + a / 2 + b / 2, f + d / 2 + e / 2
     if (a, b, d, e) == (1, 0, 0, 1):
         x0, y0 = math.floor(c + a / 2), math.floor(f + e / 2)

@@ -15,7 +15,7 @@ from torch import Tensor
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels
-from hba.operations.images import check_images
+from hba.operations.operation import check_images
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import device_constant

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.operations.images import check_images, fill_for
+from hba.operations.apply import fill_for
+from hba.operations.operation import check_images
 from hba.policy.draw import BatchSample, apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
 

@@ -20,7 +20,7 @@ from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import COMMON_CHANNELS, check_channels
-from hba.operations.images import color_for
+from hba.operations.apply import color_for
 from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
     ScaledTrivialAugment,

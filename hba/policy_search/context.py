@@ -23,7 +23,7 @@ from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels
-from hba.operations.images import color_for
+from hba.operations.apply import color_for
 from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig

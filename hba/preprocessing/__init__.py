@@ -13,7 +13,7 @@ from hba.data.images import Colors, Images
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import COMMON_CHANNELS, OPERATIONS
-from hba.operations.enhance import blend, gray, mean_gray
+from hba.operations.color import blend, gray, mean_gray
 from hba.utils.devices import device_constant
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
-from hba.operations.geometric import covered, warp
-from hba.operations.operation import Maps
+from hba.operations.geometric import Maps, covered, warp
 from hba.preprocessing import jittered, order_of_jitters
 from hba.utils.devices import whole_numbers
 

@@ -16,8 +16,7 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
-from hba.operations.geometric import warp
-from hba.operations.operation import Maps
+from hba.operations.geometric import Maps, affine_maps, warp
 from hba.policy.single_image import OpSample
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
@@ -81,7 +80,7 @@ def _moved_boxes(boxes: Any, back: Tensor) -> Tensor:
 
 
 def _maps(one: OpSample, size: Size) -> Maps:
-    return one.operation.kernel.maps(torch.tensor([one.magnitude], dtype=torch.float64), *size)
+    return affine_maps(one.operation.function, torch.tensor([one.magnitude], dtype=torch.float64), *size)
 
 
 def _matrix(one: OpSample, size: Size) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hba.data.config import display_name
 from hba.operations import Operation
-from hba.operations.images import fill_for
+from hba.operations.apply import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization

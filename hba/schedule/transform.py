@@ -14,7 +14,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from hba.errors import ScheduleLengthWarning, SettingsError
-from hba.operations.images import color_for, fill_for
+from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.module import RangeCheck

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hba.data.images import Images
-from hba.operations.images import fill_for
+from hba.operations.apply import fill_for
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization

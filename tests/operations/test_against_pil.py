@@ -30,8 +30,7 @@ from pil_reference import cutout as pil_cutout
 from pil_reference import geometric_reference
 
 from hba.operations import OPERATIONS, Operation
-from hba.operations.geometric import warp
-from hba.operations.operation import Maps
+from hba.operations.geometric import Maps, warp
 
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 0.45, "TranslateY": 0.45, "Rotate": 30.0}
 PIL_BILINEAR = geometric_reference(Image.Resampling.BILINEAR)

@@ -27,8 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, check_channels
-from hba.operations.images import color_for
-from hba.operations.operation import FunctionKernel
+from hba.operations.apply import color_for
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 
@@ -137,7 +136,7 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
 
 def test_a_step_computes_each_group_once(both_paths: BothPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
-    for path in ("hba.operations.geometric.warp", "hba.operations.point.look_up", "hba.operations.enhance.blend"):
+    for path in ("hba.operations.apply.warp", "hba.operations.apply.look_up", "hba.operations.apply.blend"):
         module, _, name = path.rpartition(".")
         original = getattr(__import__(module, fromlist=[name]), name)
 
@@ -161,8 +160,6 @@ def test_a_step_computes_each_group_once(both_paths: BothPaths, monkeypatch: pyt
             calls.clear()
             apply_operations(space, sample, images, fill_of(images))
         assert (calls["warp"], calls["look_up"], calls["blend"]) == expected
-    for operation in (*OWN, OPERATIONS["Cutout"]):
-        assert operation.kernel == FunctionKernel(operation.function)
 
 
 @settings(max_examples=40, deadline=None)

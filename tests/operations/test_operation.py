@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation
-from hba.operations.images import check_images
+from hba.operations.operation import check_images
 
 GEOMETRIC = set(geometric_reference(Image.Resampling.NEAREST))
 

@@ -9,7 +9,7 @@ from random_inputs import eight_bit_images, magnitudes_for, positions, random_im
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.operations.images import fill_for
+from hba.operations.apply import fill_for
 
 ALL = tuple(OPERATIONS.values())
 WITH_MAGNITUDE = tuple(operation for operation in ALL if operation.magnitude_range is not None)

@@ -10,7 +10,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
-from hba.operations.images import color_for, fill_for
+from hba.operations.apply import color_for, fill_for
 from hba.policy.draw import apply_operations, draw_with_trace
 from hba.policy.single_image import OpSample, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace

@@ -17,8 +17,7 @@ from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as TF
 
-from hba.operations.geometric import warp
-from hba.operations.operation import Maps
+from hba.operations.geometric import Maps, warp
 from hba.regularization.on_images import (
     affine,
     affine_coefficients,

@@ -1,74 +1,30 @@
-"""Operations that give every grey level a new one: AutoContrast, Equalize, Invert, Solarize, Posterize.
+"""Operations on colours: those that give every grey level a new one, and those that blend an image with another.
 
 Convention:
-    images (B, C, H, W) float in [0, 1] are read on the 8-bit grid: level = round(255 x). The result is a whole level
-    divided by 255. No gradient reaches the images. Inputs are never changed.
+    images (B, C, H, W) float in [0, 1]; inputs are never changed.
+    AutoContrast, Equalize, Invert, Solarize, Posterize read images on the 8-bit grid: level = round(255 x). The result
+    is a whole level divided by 255, and no gradient reaches the images. A curve takes levels of any shape (B, ...),
+    which it may overwrite, and magnitudes (B,), and returns new levels. A stretch takes levels (B, C, H, W), and
+    returns the new level of each level, (B, C, 256).
+    Brightness, Color, Contrast, Sharpness blend an image with a poorer version of itself, which their functions return
+    in a shape that broadcasts to the images'; C is 1 or 3 for Color and Contrast. The factor (B,) is that of
+    PIL.ImageEnhance: 1 is the identity, 0 the poorer version, above 1 goes beyond the image. Results are clamped to
+    [0, 1] and not rounded to 8 bits. Rounded, they are within one grey level of PIL's. Unrounded, Color may differ by
+    up to 1.5, because PIL rounds the luma.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hba.operations.operation import Kernel, Selection, Step
 from hba.utils.devices import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 N_LEVELS = 256
-
-
-class Levels(Kernel):
-    """An operation that can be written as a table of new levels."""
-
-    @abstractmethod
-    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
-        """The new level of each level, (B, 1 or C, 256), from levels (B, C, H, W) and magnitudes (B,), if any."""
-
-    @property
-    def batch_group(self) -> Hashable:
-        return Levels
-
-    def on_batch(self, selections: Sequence[Selection[Levels]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
-        """One table per image and channel, and a single look-up."""
-        levels = to_levels(images)
-        tables = every_level(images)
-        for selection in selections:
-            magnitude = selection.operation.arguments(selection.magnitude, fill, step.position)
-            tables = selection.kernel.tables(levels, *magnitude).where(selection.images[:, None, None], tables)
-        return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
-
-
-@dataclass(frozen=True)
-class Curve(Levels):
-    """New levels by a formula: from levels of any shape (B, ...), which it may overwrite, and magnitudes (B,)."""
-
-    formula: Callable[..., Tensor]
-
-    def __call__(self, images: Tensor, *magnitude: Tensor) -> Tensor:
-        return self.formula(to_levels(images), *magnitude).div_(255)
-
-    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
-        """(B, 1, 256); what levels the images hold does not matter."""
-        return self.formula(every_level(levels).repeat(len(levels), 1, 1), *magnitude)
-
-
-@dataclass(frozen=True)
-class Stretch(Levels):
-    """New levels by what each channel holds: from levels (B, C, H, W) to the new level of each level (B, C, 256)."""
-
-    stretch: Callable[[Tensor], Tensor]
-
-    def __call__(self, images: Tensor) -> Tensor:
-        levels = to_levels(images)
-        return look_up(self.stretch(levels), levels)
-
-    def tables(self, levels: Tensor, *magnitude: Tensor) -> Tensor:
-        return self.stretch(levels)
+LUMA_WEIGHTS = (0.299, 0.587, 0.114)
+"""Of R, G and B, as in PIL's mode L."""
 
 
 def to_levels(images: Tensor) -> Tensor:
@@ -148,3 +104,57 @@ def posterize(levels: Tensor, bits: Tensor) -> Tensor:
 def _per_image(magnitude: Tensor, levels: Tensor) -> Tensor:
     """Magnitudes (B,) in the shape (B, 1, ...) that meets the levels'."""
     return magnitude.to(levels.dtype).view(-1, *[1] * (levels.ndim - 1))
+
+
+def blend(poorer: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    """factor images + (1 - factor) poorer, within [0, 1]. Ref: PIL.Image.blend."""
+    factor = factor.to(images.dtype)[:, None, None, None]
+    return images.mul(factor).add_(poorer * (1 - factor)).clamp_(0, 1)
+
+
+def black(images: Tensor) -> Tensor:
+    """The poorer version for Brightness. Ref: PIL.ImageEnhance.Brightness."""
+    return images.new_zeros(())
+
+
+def gray(images: Tensor) -> Tensor:
+    """The poorer version for Color: the luma, as PIL's mode L, but not rounded. Ref: PIL.ImageEnhance.Color."""
+    return images if images.shape[1] == 1 else luma(images)
+
+
+def luma(images: Tensor) -> Tensor:
+    """The grey (B, 1, H, W) of RGB images (B, 3, H, W), by LUMA_WEIGHTS.
+
+    A product, a sum, one after the other: the last bit is then the same on every machine, and in hba/packed.
+    """
+    weighted = [weight * images[:, channel : channel + 1] for channel, weight in enumerate(LUMA_WEIGHTS)]
+    return weighted[0].add_(weighted[1]).add_(weighted[2])
+
+
+def mean_gray(images: Tensor) -> Tensor:
+    """The poorer version for Contrast: the mean grey level, rounded to 8 bits. Ref: PIL.ImageEnhance.Contrast."""
+    import torch
+
+    levels = images.float().mul(255).round_()
+    if images.shape[1] == 3:
+        # PIL's luma in whole numbers, exact in float32: for an image of one colour, all depends on its rounding.
+        red, green, blue = (levels[:, channel : channel + 1] for channel in range(3))
+        levels = (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(1 << 15).div_(1 << 16).floor_()
+    # The sum of a large image is more than float32 counts.
+    mean_level = levels.mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float64).add_(0.5).floor_()
+    return mean_level.div_(255).to(images.dtype)
+
+
+def smooth(images: Tensor) -> Tensor:
+    """The poorer version for Sharpness: a mean with weights ((1, 1, 1), (1, 5, 1), (1, 1, 1)) / 13.
+
+    The outermost pixels stay. Ref: PIL.ImageEnhance.Sharpness, PIL.ImageFilter.SMOOTH.
+    """
+    result = images.clone()
+    if min(images.shape[-2:]) < 3:
+        return result
+    rows = images[:, :, :-2] + images[:, :, 1:-1] + images[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    total.add_(images[:, :, 1:-1, 1:-1], alpha=4)
+    result[:, :, 1:-1, 1:-1] = total.mul_(255 / 13).round_().div_(255)
+    return result
