@@ -38,14 +38,6 @@ class DivergedError(HbaError, ArithmeticError):
     """A loss is no longer finite."""
 
 
-class ScheduleLengthWarning(UserWarning):
-    """A schedule is read row by row, which suits a training of its own length only."""
-
-
-class LeftOutWarning(UserWarning):
-    """Of a schedule, the operations alone are used, and its regularizers are not."""
-
-
 class SavesWarning(UserWarning):
     """What was saved of a training on its way is not used."""
 

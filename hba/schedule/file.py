@@ -1,7 +1,7 @@
 """The schedule file: JSON that a person can read, checked strictly.
 
 Version 3 has regularizers beside the operations. A schedule without regularizers is written as version 2, so that an
-earlier hba reads it too. Version 1 had no spread and could not search K; `_migrated` brings it up to date.
+earlier hba reads it too. Version 1 had no spread and could not search K; `parse` brings it up to date.
 
 This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
 `python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
@@ -12,7 +12,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
@@ -27,8 +27,6 @@ from hba.utils.files import reason_of
 from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
-VERSIONS = (1, 2, 3)
-
 MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
 """What reading a file raises that is not what it should be."""
 
@@ -89,38 +87,25 @@ class ScheduleFile(_Strict):
     provenance: dict[str, Any]
 
 
-class Parts(NamedTuple):
-    """The content of a file; values of shape (epochs, n), fill and provenance as in Schedule.
-
-    spread: of shape (), (1, n) or (epochs, n).
-    """
-
-    space: SearchSpace
-    values: np.ndarray
-    fill: tuple[float, ...]
-    provenance: Mapping[str, Any]
-    spread: np.ndarray
-
-
-def written(parts: Parts) -> str:
-    """The text of a file that holds these parts."""
+def written(
+    space: SearchSpace, values: np.ndarray, fill: tuple[float, ...], provenance: Mapping[str, Any], spread: np.ndarray
+) -> str:
+    """The text of the file of a schedule; values and spread of shape (epochs, n)."""
     head = {
         "format": FORMAT,
-        "version": 3 if parts.space.regularizers else 2,
-        "space": {**space_entry(parts.space), "searches_count": parts.space.searches_count},
-        "fill": list(parts.fill),
-        "hyperparameters": list(parts.space.names),
-        "epochs": len(parts.values),
+        "version": 3 if space.regularizers else 2,
+        "space": {**space_entry(space), "searches_count": space.searches_count},
+        "fill": list(fill),
+        "hyperparameters": list(space.names),
+        "epochs": len(values),
     }
-    tail = {"provenance": dict(parts.provenance)}
-    rows = f',\n  "values": {_rows(parts.values)},\n  "spread": {_spread_text(parts.spread)},'
-    return json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n"
-
-
-def _spread_text(spread: np.ndarray) -> str:
     if (spread == spread.flat[0]).all():
-        return json.dumps(spread.flat[0])
-    return _rows(spread[:1] if (spread == spread[0]).all() else spread)
+        spread_text = json.dumps(spread.flat[0])
+    else:
+        spread_text = _rows(spread[:1] if (spread == spread[0]).all() else spread)
+    tail = {"provenance": dict(provenance)}
+    rows = f',\n  "values": {_rows(values)},\n  "spread": {spread_text},'
+    return json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n"
 
 
 def _rows(rows: np.ndarray) -> str:
@@ -131,7 +116,7 @@ def _rows(rows: np.ndarray) -> str:
 def space_entry(space: SearchSpace) -> dict[str, Any]:
     """A search space as JSON values; `searches_count` and `regularizers` only where they say something."""
     return {
-        "operations": [_written_operation(operation) for operation in space.operations],
+        "operations": [_operation_entry(operation) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
         **({"searches_count": True} if space.searches_count else {}),
@@ -139,22 +124,18 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
     }
 
 
-def _written_operation(operation: Operation) -> dict[str, Any]:
+def _operation_entry(operation: Operation) -> dict[str, Any]:
     """The keys that every operation has, and of interpolation and function those that say something."""
-    entry = _operation_entry(operation)
-    return entry.model_dump(exclude={name for name in ("interpolation", "function") if getattr(entry, name) is None})
-
-
-def _operation_entry(operation: Operation) -> OperationEntry:
-    return OperationEntry(
-        name=operation.name,
-        magnitude_range=None if operation.magnitude_range is None else list(operation.magnitude_range),
-        unit=operation.unit,
-        identity=operation.identity,
-        signed=operation.signed,
-        interpolation="bilinear" if operation.interpolation == "bilinear" else None,
-        function=function_path(operation),
-    )
+    function = function_path(operation)
+    return {
+        "name": operation.name,
+        "magnitude_range": None if operation.magnitude_range is None else list(operation.magnitude_range),
+        "unit": operation.unit,
+        "identity": operation.identity,
+        "signed": operation.signed,
+        **({"interpolation": "bilinear"} if operation.interpolation == "bilinear" else {}),
+        **({} if function is None else {"function": function}),
+    }
 
 
 @contextlib.contextmanager
@@ -167,95 +148,53 @@ def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise ScheduleError(f"no {kind} file {path}") from None
+    except pydantic.ValidationError as error:
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {first_problem(error)}") from None
     except MALFORMED as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {problem_of(error)}") from None
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {reason_of(error)}") from None
 
 
-def problem_of(error: Exception) -> str:
-    """One line about an error of MALFORMED."""
-    return first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-
-
-def parse(text: str) -> Parts:
-    """The content of a file; ScheduleError names the first place that breaks the format.
+def parse(text: str) -> dict[str, Any]:
+    """The content of a file, as arguments of Schedule; one of MALFORMED for a file that breaks the format.
 
     Whether values and spread have the right shape and lie in their ranges is checked by Schedule.
     """
-    try:
-        file = ScheduleFile.model_validate(_migrated(_read_json(text)))
-    except pydantic.ValidationError as error:
-        raise ScheduleError(first_problem(error)) from None
+    content = json.loads(text)
+    if isinstance(content, dict) and content.get("version") == 1:
+        content = {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
+    file = ScheduleFile.model_validate(content)
     if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
         # Refused before the space is made, which takes long for a million copies.
         raise ScheduleError("hyperparameters must name every copy of every operation")
-    try:
-        space = _space(file.space)
-    except SettingsError as error:
-        raise ScheduleError(f"space: {error}") from None
+    space = SearchSpace(
+        tuple(map(_operation, file.space.operations)),
+        file.space.copies,
+        tuple(file.space.count_probabilities),
+        file.space.searches_count,
+        tuple(Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers),
+    )
+    for one in space.regularizers:
+        find_regularizer(one.group)
     if file.hyperparameters != list(space.names):
         raise ScheduleError(f"hyperparameters must be the space's {space.n} names, {space.names[0]} first")
     if file.epochs != len(file.values):
         raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
-    try:
-        values, spread = (np.array(rows, dtype=np.float64) for rows in (file.values, file.spread))
-    except ValueError:
-        raise ScheduleError(f"values and spread must have {space.n} numbers in each row") from None
-    return Parts(space, values, tuple(file.fill), file.provenance, spread)
+    values, spread = (np.array(rows, dtype=np.float64) for rows in (file.values, file.spread))
+    return {"space": space, "values": values, "fill": tuple(file.fill), "provenance": file.provenance, "spread": spread}
 
 
-def _read_json(text: str) -> dict[str, Any]:
-    """The content of a file that says it is a schedule of a known version."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ScheduleError(f"not JSON that can be read ({error})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ScheduleError(f'the key "format" must be "{FORMAT}"')
-    version = content.get("version")
-    if version not in VERSIONS or isinstance(version, bool):
-        raise ScheduleError(f"version must be 1, 2 or 3, got {version!r}; a newer hba may have written it")
-    return content
-
-
-def _migrated(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as version 2 or 3."""
-    if content["version"] != 1 or not isinstance(content.get("space"), dict):
-        return content
-    return {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
-
-
-def _space(entry: SpaceEntry) -> SearchSpace:
-    return SearchSpace(
-        tuple(_operation(row, f"space.operations[{number}]") for number, row in enumerate(entry.operations)),
-        entry.copies,
-        tuple(entry.count_probabilities),
-        entry.searches_count,
-        tuple(_hyperparameter(row, f"space.regularizers[{number}]") for number, row in enumerate(entry.regularizers)),
-    )
-
-
-def _hyperparameter(row: RegularizerEntry, place: str) -> Hyperparameter:
-    """The hyperparameter of a row, with the file's range; its group must be known."""
-    try:
-        found = Hyperparameter(**row.model_dump())
-        find_regularizer(found.group)
-    except SettingsError as error:
-        raise ScheduleError(
-            f"{place}: {error}; register your own with hba.register_regularizer (commands: --operations-file FILE.py)"
-        ) from None
-    return found
-
-
-def _operation(row: OperationEntry, place: str) -> Operation:
+def _operation(row: OperationEntry) -> Operation:
     """The operation of a row, with the file's range; any other difference in meaning is refused."""
     try:
         known = find_operation(row.name).with_interpolation(row.interpolation or "nearest")
     except SettingsError as error:
-        how = "hba.register_operation (commands: --operations-file FILE.py)"
-        own = "" if row.function is None else f"; register the function {row.function} first with {how}"
-        raise ScheduleError(f"{place}: {error}{own}") from None
-    if _meaning(_operation_entry(known)) != _meaning(row):
-        raise ScheduleError(f"{place} must be like {json.dumps(_written_operation(known))}, got {row!r}")
+        own = (
+            f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
+        )
+        raise ScheduleError(f"{error}{own}") from None
+    entry = _operation_entry(known)
+    if _meaning(OperationEntry(**entry)) != _meaning(row):
+        raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
     return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
 
 

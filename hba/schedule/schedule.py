@@ -1,7 +1,6 @@
 """The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule/file.py's."""
 
 import dataclasses
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from hba.errors import LeftOutWarning, ScheduleError
+from hba.errors import ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
-from hba.schedule.file import Parts, parse, reading, written
+from hba.schedule.file import parse, reading, written
 from hba.schedule.transform import PolicyTransform
 from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
@@ -59,9 +58,8 @@ class Schedule:
         return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched, self.spread)
 
     def __repr__(self) -> str:
-        """One line, with where it is from as far as the provenance says so."""
         known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
-        origin = "".join(f", {name}={reprlib.repr(word)}" for name, word in known.items() if isinstance(word, str))
+        origin = "".join(f", {name}={word[:30]!r}" for name, word in known.items() if isinstance(word, str))
         tuned = f", regularizers={len(self.space.regularizers)}" if self.space.regularizers else ""
         return (
             f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}{tuned}, n={self.space.n}{origin})"
@@ -86,11 +84,9 @@ class Schedule:
         if not 0 <= position <= self.epochs - 1:
             raise ScheduleError(f"the position must lie in [0, {self.epochs - 1}], got {position}")
         before = int(position)
-        after = min(before + 1, self.epochs - 1)
-        fraction = position - before
-        start, end = rows[before], rows[after]
+        start, end = rows[before], rows[min(before + 1, self.epochs - 1)]
         # Rounding must not carry a value past the end of its range.
-        return np.clip(start + (end - start) * fraction, np.minimum(start, end), np.maximum(start, end))
+        return np.clip(start + (end - start) * (position - before), np.minimum(start, end), np.maximum(start, end))
 
     def position(self, fraction: float) -> float:
         """The row number at a fraction in [0, 1] of the whole schedule."""
@@ -110,7 +106,7 @@ class Schedule:
         positions = [self.position(fraction) for fraction in fractions]
         values = np.stack([self.values_at(position) for position in positions])
         spread = np.stack([self.spread_at(position) for position in positions])
-        return Schedule(self.space, values, self.fill, self.provenance, is_stretched=True, spread=spread)
+        return dataclasses.replace(self, values=values, spread=spread, is_stretched=True)
 
     def with_spread(self, spread: float, *, probabilities: bool = True) -> "Schedule":
         """The same rows, around which images draw by another spread, the same everywhere and in every epoch.
@@ -143,7 +139,7 @@ class Schedule:
 
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0: operations alone, as `transform` has them."""
-        epoch, policy = self._checked(epoch), self._operations_alone("policy(epoch)")
+        epoch, policy = self._checked(epoch), self._operations_alone()
         values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
         return Policy(policy.space, values, self.fill, spread)
 
@@ -184,28 +180,27 @@ class Schedule:
     def transform(self) -> PolicyTransform:
         """The schedule as a torchvision v2 transform; see PolicyTransform.
 
-        It has the operations alone: a LeftOutWarning names the regularizers, whose values `regularization` has. None
-        comes of `schedule.without_regularizers().transform()`. Raises ScheduleError where no operation was tuned.
+        It has the operations alone: a warning names the regularizers, whose values `regularization` has.
+        `schedule.without_regularizers().transform()` does not warn. Raises ScheduleError where no operation was tuned.
         """
-        return PolicyTransform(self._operations_alone("transform()"))
+        return PolicyTransform(self._operations_alone())
 
-    def _operations_alone(self, function: str) -> "Schedule":
-        """The policy alone, with a warning that names the function that the user called."""
+    def _operations_alone(self) -> "Schedule":
+        """The policy alone, with a warning where that leaves regularizers out."""
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
         names = first_of([one.name for one in self.space.regularizers], 8)
         warnings.warn(
-            f"{function} leaves out {names}: schedule.regularization(epoch) has their values; where you know, say "
-            f"schedule.without_regularizers().{function}, which does not warn",
-            LeftOutWarning,
+            f"only operations are used, not {names}: schedule.regularization(epoch) has their values; call "
+            "schedule.without_regularizers() first to avoid this warning",
             stacklevel=3,
         )
         return policy
 
     def text(self) -> str:
         """What its file holds: JSON that a person can read."""
-        return written(Parts(self.space, self.values, self.fill, self.provenance, self.spread))
+        return written(self.space, self.values, self.fill, self.provenance, self.spread)
 
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
@@ -213,22 +208,20 @@ class Schedule:
 
     @staticmethod
     def load(path: str | Path) -> "Schedule":
-        """Read a schedule file; ScheduleError names the first place that breaks the format."""
-        path = Path(path)
-        with reading(path):
-            return Schedule(**parse(read_text(path))._asdict())
+        """Read a schedule file; ScheduleError says what breaks the format."""
+        with reading(Path(path)):
+            return Schedule(**parse(read_text(Path(path))))
 
 
 def _check_values(space: SearchSpace, values: np.ndarray) -> None:
     if values.ndim != 2 or len(values) == 0 or values.shape[1] != space.n:
         raise ScheduleError(f"values must be of shape (epochs, {space.n}) with at least one epoch, got {values.shape}")
     low, high = np.sort(np.array(space.ranges), axis=1).T
-    wrong = ~((values >= low) & (values <= high))
-    if wrong.any():
-        row, column = (int(index) for index in np.argwhere(wrong)[0])
-        bounds = sorted(space.ranges[column])
+    wrong = np.argwhere(~((values >= low) & (values <= high)))
+    if len(wrong):
+        row, column = wrong[0].tolist()
         raise ScheduleError(
-            f"values[{row}][{column}] ({space.names[column]}) must lie in [{bounds[0]:g}, {bounds[1]:g}], "
+            f"values[{row}][{column}] ({space.names[column]}) must lie in [{low[column]:g}, {high[column]:g}], "
             f"got {values[row, column]:g}"
         )
 
@@ -257,14 +250,12 @@ def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.nda
         raise ScheduleError(
             f"spread must be a number, or of the shape {values.shape} of the values, got {np.shape(given)}"
         ) from None
-    wrong = ~(np.isfinite(spread) & (spread >= 0))
-    if wrong.any():
-        raise ScheduleError(f"spread must be finite and not below 0, got {spread[wrong][0]}")
+    if not (np.isfinite(spread) & (spread >= 0)).all():
+        raise ScheduleError("spread must be finite and not below 0")
     of_regularizers = spread[:, space.n_of_policy :]
     if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
         # One number for a whole row.
         of_regularizers[:] = 0
     elif of_regularizers.any():
-        name = space.regularizers[int(np.argwhere(of_regularizers)[0][1])].name
-        raise ScheduleError(f"spread of {name} must be 0, because a regularizer is the same for all images")
+        raise ScheduleError("spread must be 0 for regularizers, because they are the same for all images")
     return spread

@@ -1,10 +1,9 @@
 """A schedule as a torchvision v2 transform."""
 
-import functools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -13,13 +12,12 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from hba.errors import ScheduleLengthWarning, SettingsError
+from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_by_means, means_of
 from hba.policy.module import RangeCheck
-from hba.policy.single_image import OpSample, PlainRow, apply_to_all, apply_to_pil, draw_for_one, plain_row
-from hba.policy.space import SearchSpace
+from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 from hba.utils.settings import whole_number
 from hba.utils.text import first_of
@@ -39,28 +37,6 @@ def _is_image_array(given: Any) -> bool:
     if not isinstance(given, np.ndarray) or given.dtype != np.uint8:
         return False
     return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
-
-
-class Rows(Protocol):
-    """The part of a Schedule that the transform needs; schedule.py, which imports this file, explains it."""
-
-    @property
-    def space(self) -> SearchSpace: ...
-
-    @property
-    def fill(self) -> tuple[float, ...]: ...
-
-    @property
-    def epochs(self) -> int: ...
-
-    @property
-    def is_stretched(self) -> bool: ...
-
-    def position(self, fraction: float) -> float: ...
-
-    def values_at(self, position: float) -> np.ndarray: ...
-
-    def spread_at(self, position: float) -> np.ndarray: ...
 
 
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
@@ -93,39 +69,34 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
-    def __init__(self, schedule: Rows) -> None:
+    def __init__(self, schedule: Any) -> None:
+        # A Schedule, whose module imports this one.
         super().__init__()
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
-        self._last: _Place | None = None
+        self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
         self._check_range = RangeCheck()
-        self._has_warned = False
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
         """Use the schedule's row for an epoch of a training, counted from 0.
 
         epochs: of the training; the schedule is stretched to them (see Schedule.stretched). None takes the schedule's
-        rows as they are, for a training of exactly as many epochs, and warns once (ScheduleLengthWarning), because a
-        shorter training would end before the schedule does; not if the schedule was stretched. Raises SettingsError
-        for an epoch outside of the training, and for what is no whole number.
+        rows as they are, for a training of exactly as many epochs, and warns, because a shorter training would end
+        before the schedule does; not if the schedule was stretched. Raises SettingsError for an epoch outside of the
+        training, and for what is no whole number.
         """
         length = self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
         epoch = whole_number("epoch", epoch)
-        if length < 1:
-            raise SettingsError(f"epochs must be at least 1, got {length}")
         if not 0 <= epoch < length:
-            advice = "" if epochs is not None else "; for a training of another length, say set_epoch(epoch, epochs)"
-            raise SettingsError(f"epoch must lie in [0, {length - 1}], got {epoch}{advice}")
+            raise SettingsError(f"epoch must lie in [0, {length - 1}], got {epoch}; call set_epoch(epoch, epochs)")
         if epochs is not None:
             self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
             return
-        if length > 1 and not (self.schedule.is_stretched or self._has_warned):
-            self._has_warned = True
+        if length > 1 and not self.schedule.is_stretched:
             warnings.warn(
-                f"set_epoch({epoch}) takes row {epoch} of the schedule's {length}, which is right for a training of "
-                f"{length} epochs only; say set_epoch(epoch, epochs), with the epochs of your training",
-                ScheduleLengthWarning,
+                f"set_epoch(epoch) takes the schedule row by row, which is right for a training of {length} epochs "
+                "only; call set_epoch(epoch, epochs), with the epochs of your training",
                 stacklevel=2,
             )
         self._position.fill_(float(epoch))
@@ -176,9 +147,9 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
                 what = "a video" if is_video else "boxes, masks and keypoints"
                 raise TypeError(f"{what} must come with a single draw, got a batch {tuple(first.shape)}")
             if not (is_video or is_annotated or (n_images == 1 and first.device.type == "cpu")):
-                means, spread = self._place().on(first.device)
+                means, spread = self._row_on(first.device)
                 return {"tensor_draw": draw_by_means(self.schedule.space, means, n_images, spread=spread)[0]}
-        return {"one_draw": draw_for_one(self._place().plain), "size": _size(first)}
+        return {"one_draw": draw_for_one(self._row_on(None)), "size": _size(first)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, ANNOTATIONS):
@@ -211,12 +182,23 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         image = PIL.Image.fromarray(pixels.reshape(pixels.shape[:2]) if is_gray else pixels)
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
-    def _place(self) -> "_Place":
-        """The current one; made anew when it moves."""
-        position = self.position
-        if self._last is None or self._last.position != position:
-            self._last = _Place(self.schedule, position)
-        return self._last
+    def _row_on(self, device: torch.device | None) -> Any:
+        """The current row, float32: for draws on a device, values with mean probabilities, and spread, (n,); for a
+        single image, as a PlainRow. Made when it is first needed, and anew when the position moves.
+        """
+        if self._cached[0] != self.position:
+            self._cached = (self.position, {})
+        position, rows = self._cached
+        if device not in rows:
+            values, spread = self.schedule.values_at(position), self.schedule.spread_at(position)
+            on_device = torch.tensor(values, dtype=torch.float32, device=device)
+            # Without a spread, None draws faster than zeros.
+            around = torch.tensor(spread, dtype=torch.float32, device=device) if spread.any() else None
+            space = self.schedule.space
+            rows[device] = (
+                plain_row(space, on_device, around) if device is None else (means_of(space, on_device, around), around)
+            )
+        return rows[device]
 
     def extra_repr(self) -> str:
         return f"epochs={self.schedule.epochs}, position={self.position:g}"
@@ -225,30 +207,6 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         super().__setstate__(state)
         # A copy, unlike a worker's, gets its own place, which its own workers then share.
         self._position.share_memory_()
-
-
-class _Place:
-    """What images at a row number of a schedule are drawn by, float32. Each form is made when it is first needed."""
-
-    def __init__(self, schedule: Rows, position: float) -> None:
-        self.position = position
-        self._space = schedule.space
-        values, spread = schedule.values_at(position), schedule.spread_at(position)
-        # Without a spread, None draws faster than zeros.
-        self._values = torch.tensor(values, dtype=torch.float32)
-        self._spread = torch.tensor(spread, dtype=torch.float32) if spread.any() else None
-        self._on: dict[torch.device, tuple[Tensor, Tensor | None]] = {}
-
-    @functools.cached_property
-    def plain(self) -> PlainRow:
-        return plain_row(self._space, self._values, self._spread)
-
-    def on(self, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        """Values with mean probabilities, and spread, (n,) on a device, to which they travel once."""
-        if device not in self._on:
-            spread = None if self._spread is None else self._spread.to(device)
-            self._on[device] = (means_of(self._space, self._values.to(device), spread), spread)
-        return self._on[device]
 
 
 def _checked_mode(image: PIL.Image.Image) -> str:
