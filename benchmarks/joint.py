@@ -41,7 +41,7 @@ from hba.policy_evaluation.baseline_augmentations import only_augmentation
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
 from hba.utils.settings import Settings, words
@@ -106,7 +106,7 @@ class RowTask(TrainingTask):
 
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
         if self.search is None:
-            return self.config, Unchanged()
+            return self.config, ScheduleAugmentation(None)
         schedule = self.search.schedule()
         return self.config, ScheduleAugmentation(only_augmentation(schedule) if self.name == HALF else schedule)
 

@@ -21,7 +21,7 @@ from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes
-from hba.training.augmentation import Augmentation, augmentation_of
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
 
@@ -136,7 +136,7 @@ class TrainingTask:
         return "test"
 
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
-        return self.config, augmentation_of(None if self.search is None else self.search.schedule())
+        return self.config, ScheduleAugmentation(None if self.search is None else self.search.schedule())
 
     def do(self) -> Results:
         """Error and loss after the last epoch, and the training's seconds without those of the search."""

@@ -12,7 +12,7 @@ from common.settings import without_data
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.config import SearchConfig
-from hba.training.augmentation import Unchanged
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.trainer import train
 from hba.utils.devices import find_device
 
@@ -102,6 +102,10 @@ def training_seconds_per_step(config: EvaluationConfig, data: EvaluationData, me
 
     with contextlib.suppress(Enough):
         train(
-            config.model_copy(update={"epochs": max(config.epochs, measured)}), data.to(device), Unchanged(), 0, count
+            config.model_copy(update={"epochs": max(config.epochs, measured)}),
+            data.to(device),
+            ScheduleAugmentation(None),
+            0,
+            count,
         )
     return clock.seconds_per_step

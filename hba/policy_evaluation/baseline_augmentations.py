@@ -24,7 +24,7 @@ from hba.policy.space import SearchSpace, Slot
 from hba.policy.spaces import at_fraction
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
-from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation, regularization_of
+from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation
 from hba.utils.seeding import derived_seed, generator_for
 
 N_PERMUTATIONS = 10
@@ -216,7 +216,7 @@ class AsStrong:
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
         """That of the schedule."""
-        return regularization_of(self.schedule, epochs, device)
+        return ScheduleAugmentation(self.schedule).regularization_by_epoch(epochs, device)
 
     def matched(self, train: Images) -> Schedule:
         """By bisection of the factor: with the same draws, strength grows with the factor."""

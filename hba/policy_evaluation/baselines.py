@@ -40,7 +40,7 @@ from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text
-from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import network_of
 from hba.utils.seeding import default_generators
@@ -95,7 +95,7 @@ def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
             "cutout, or set cutout_size to 0"
         )
     size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
-    return config.model_copy(update={"cutout_size": size}), (Unchanged(),)
+    return config.model_copy(update={"cutout_size": size}), (ScheduleAugmentation(None),)
 
 
 def _of_schedule(make: Callable[[Schedule], Schedule], schedule: Schedule, config: EvaluationConfig) -> Made:
@@ -135,7 +135,7 @@ class NamedBaseline:
 
 _TRIVIAL_AUGMENT = TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)
 _MAKE_AND_TEXT: Mapping[str, tuple[Make, str]] = {
-    NONE: (partial(_fixed, Unchanged()), "the baseline augmentation alone"),
+    NONE: (partial(_fixed, ScheduleAugmentation(None)), "the baseline augmentation alone"),
     "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
     "random": (
         partial(_of_schedule, start),

@@ -56,7 +56,6 @@ from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
 from hba.report.results import RESULTS_NAME, Results, read_results
 from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
-from hba.training.amp import slow_note
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import explained_memory_errors
@@ -340,7 +339,6 @@ def _reported(result: EvaluationResult, run: _Evaluation, data: EvaluationData, 
 
 def _plan(run: _Evaluation, n_trainings: int, executor: Executor) -> EvaluationPlan:
     config, data, own_network = run.config, run.data, run.everyone[0].own_network
-    slow = executor.call(slow_note, executor.device) if config.fast and not run.is_whole else None
     return EvaluationPlan(
         config=config,
         model=config.model if own_network is None else own_network.name,
@@ -358,5 +356,5 @@ def _plan(run: _Evaluation, n_trainings: int, executor: Executor) -> EvaluationP
         inherited=run.inherited,
         inherited_from=str(settings_of(run.schedule).get("data")),
         searched=run.searched,
-        notes=(*run.notes, *filter(None, [slow])),
+        notes=run.notes,
     )

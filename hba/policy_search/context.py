@@ -34,7 +34,6 @@ from hba.regularization.in_training import DROPOUT, dropouts
 from hba.report.page import report_at_the_end
 from hba.report.samples import Samples
 from hba.schedule.file import space_entry
-from hba.training.amp import slow_note
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
 
@@ -158,10 +157,7 @@ class ImageSearchContext(SearchContext):
         }
         # Nothing is known of a test split for images in memory, whatever their name.
         is_named = config.data in DATASET_NAMES and data.test_images is not None
-        notes = (
-            None if start is None else start.note(networks(0), len(data.class_names)),
-            slow_note(device) if config.fast else None,
-        )
+        notes = () if start is None else (start.note(networks(0), len(data.class_names)),)
         color = torch.tensor(color_for(n_channels, fill), device=device)
         return ImageSearchContext(
             config=config,
@@ -170,7 +166,7 @@ class ImageSearchContext(SearchContext):
             identity=identity,
             model=model,
             fill=fill,
-            start_notes=tuple(filter(None, notes)),
+            start_notes=notes,
             images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
             replaced=(
                 *(("model",) if network is not None else ()),
@@ -258,7 +254,7 @@ def _networks(
         raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
     if config.pretrained is not None:
         raise SettingsError("pretrained has no effect on a network of your own; load its weights, and omit pretrained")
-    CustomNetwork.of(network).check_takes(data.train, image_size, n_classes, is_copied=True)
+    CustomNetwork.of(network).check_takes(data.train, image_size, n_classes)
     return equal_networks(network)
 
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from hba.data.images import Images
 from hba.operations.apply import fill_for
@@ -64,8 +63,7 @@ class Augmentation(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class EpochRegularization:
+class EpochRegularization(NamedTuple):
     """The regularizers of a schedule in one epoch.
 
     row: values of regularizers by name. values (n,): the whole row, on the device. fill: colour of uncovered pixels.
@@ -76,52 +74,20 @@ class EpochRegularization:
     values: Tensor
     fill: tuple[float, ...]
 
-    def begin(self, network: nn.Module, optimizer: Optimizer) -> None:
-        """Set the network's dropout rates and the optimizer's weight decay of this epoch."""
-        self.acts.give(network, optimizer, self.row)
-
-    def pixels(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, C, H, W) in [0, 1] after the policy."""
-        return self.acts.on_pixels(images, self.values, generator, fill_for(images, self.fill))
-
-    def inputs(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input (B, C, H, W)."""
-        return self.acts.on_inputs(images, self.values, generator)
-
-    def penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """What is added to the loss ()."""
-        return self.acts.penalty(logits, labels, self.values)
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """Leaves images as they are."""
-
-    shares_batches: ClassVar[bool] = True
-
-    @property
-    def definition(self) -> str:
-        return "unchanged"
-
-    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        return [_unchanged] * epochs
-
-
-def _unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
-    return images
-
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs, with its own fill colour."""
+    """A schedule, stretched to the epochs, with its own fill colour; None leaves images as they are."""
 
-    schedule: Schedule
+    schedule: Schedule | None
 
     shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:
         """A hash of everything but the provenance and the functions of your own operations."""
+        if self.schedule is None:
+            return "unchanged"
         space = self.schedule.space
         content = {
             "operations": [[row.name, row.magnitude_range, row.interpolation] for row in space.operations],
@@ -129,12 +95,13 @@ class ScheduleAugmentation:
             "count_probabilities": space.count_probabilities,
             "fill": self.schedule.fill,
             "values": self.schedule.values.tolist(),
-            **({"spread": self.schedule.spread.tolist()} if self.schedule.spread.any() else {}),
-            **({"searches_count": True} if space.searches_count else {}),
-            **(
-                {"regularizers": [dataclasses.astuple(one) for one in space.regularizers]} if space.regularizers else {}
-            ),
         }
+        if self.schedule.spread.any():
+            content["spread"] = self.schedule.spread.tolist()
+        if space.searches_count:
+            content["searches_count"] = True
+        if space.regularizers:
+            content["regularizers"] = [dataclasses.astuple(one) for one in space.regularizers]
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
@@ -142,13 +109,13 @@ class ScheduleAugmentation:
 
     def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
         """The functions of by_epoch, which do not depend on the training images."""
+        if self.schedule is None or not self.schedule.space.operations:
+            return [_unchanged] * epochs
         stretched = self.schedule.stretched(epochs)
         rows, spreads = (
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
         )
         is_spread = bool(spreads.any())
-        if not stretched.space.operations:
-            return [_unchanged] * epochs
         means = means_of(stretched.space, rows, spreads if is_spread else None)
         return [
             partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
@@ -157,25 +124,19 @@ class ScheduleAugmentation:
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
         """The regularization of each epoch; empty for none. The trainer calls it if an augmentation has it."""
-        return regularization_of(self.schedule, epochs, device)
+        if self.schedule is None or not self.schedule.space.regularizers:
+            return ()
+        stretched = self.schedule.stretched(epochs)
+        acts = Regularization(stretched.space.regularizers, stretched.space.n_of_policy)
+        rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
+        return [
+            EpochRegularization(acts, stretched.regularization(epoch), row, stretched.fill)
+            for epoch, row in enumerate(rows)
+        ]
 
 
-def regularization_of(schedule: Schedule, epochs: int, device: torch.device) -> tuple[EpochRegularization, ...]:
-    """The regularization by a schedule, stretched to the epochs; empty for a schedule without regularizers."""
-    if not schedule.space.regularizers:
-        return ()
-    stretched = schedule.stretched(epochs)
-    acts = Regularization(schedule.space.regularizers, schedule.space.n_of_policy)
-    rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
-    return tuple(
-        EpochRegularization(acts, stretched.regularization(epoch), rows[epoch], schedule.fill)
-        for epoch in range(epochs)
-    )
-
-
-def augmentation_of(schedule: Schedule | None) -> Augmentation:
-    """None stands for the baseline augmentation alone."""
-    return Unchanged() if schedule is None else ScheduleAugmentation(schedule)
+def _unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
+    return images
 
 
 def _augment(

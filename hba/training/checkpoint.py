@@ -76,16 +76,8 @@ class TrainCheckpoint:
     def save_regularly(self, state: TrainState) -> None:
         """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save only between epochs."""
         can_be = size() == 1 or len(state.epochs) * state.stream.batches_per_pass == state.step
-        if self.path is not None and is_first() and can_be and time.monotonic() - self.last > EVERY_SECONDS:
-            self._write(self.path, state)
-            self.last = time.monotonic()
-
-    def remove(self) -> None:
-        """Delete the file of a finished training."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-
-    def _write(self, path: Path, state: TrainState) -> None:
+        if self.path is None or not (is_first() and can_be and time.monotonic() - self.last > EVERY_SECONDS):
+            return
         content = {
             "identity": self.identity,
             "way": snapshot(state),
@@ -94,16 +86,22 @@ class TrainCheckpoint:
         # Through memory, because torch.save reports a full disk by an obscure message.
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        write_atomically(path, lambda file: file.write(buffer.getbuffer()))
+        write_atomically(self.path, lambda file: file.write(buffer.getbuffer()))
+        self.last = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the file of a finished training."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any] | None:
         if self.path is None or not self.path.is_file():
             return None
         try:
-            content: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            return content if content["identity"] == self.identity else None
         except Exception as error:
             # A damaged file can raise any exception.
             message = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
             warnings.warn(message, SavesWarning, stacklevel=2)
             return None
-        return content if isinstance(content, dict) and content.get("identity") == self.identity else None

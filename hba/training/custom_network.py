@@ -1,4 +1,4 @@
-"""A network of your own instead of a named model: what trainings start from, and how it is recognised."""
+"""A network of your own instead of a named model: what trainings start from, and how it is recognized."""
 
 import copy
 import hashlib
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from hba.data.images import Images
+from hba.distributed.process_info import single_process
 from hba.errors import SettingsError
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
@@ -57,7 +57,7 @@ class CustomNetwork:
     @property
     def name(self) -> str:
         """The class of the network."""
-        return type(self._first).__name__
+        return type(self.fresh(0, 0)).__name__
 
     @property
     def definition(self) -> str:
@@ -66,30 +66,27 @@ class CustomNetwork:
         A function is represented by what it makes for seed 0. The code of forward functions is not looked at.
         """
         kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
-        return f"{self.name} {_digest(self._first, kind, with_values=True)}"
+        return f"{self.name} {_digest(self.fresh(0, 0), kind, with_values=True)}"
 
     @property
     def structure(self) -> str:
         """The same without the values of the weights: equal for networks that can load each other's weights."""
-        return _digest(self._first, "structure", with_values=False)
+        return _digest(self.fresh(0, 0), "structure", with_values=False)
 
-    def check_takes(self, images: Images, image_size: int, n_classes: int, *, is_copied: bool = False) -> None:
-        """Try a forward and backward pass on two black images, in eval and train mode, and a copy if is_copied.
+    def check_takes(self, images: Images, image_size: int, n_classes: int) -> None:
+        """Try a forward and backward pass on two black images, in eval and train mode.
 
-        Raises SettingsError if one fails, or if the network does not have one output per class.
+        Raises SettingsError if one fails, if the network does not have one output per class, and if a network that
+        trainings copy cannot be copied afterwards.
         """
-        network, wanted = _without_processes(self._first.cpu()), (2, n_classes)
-        shape = (images.n_channels, image_size, image_size)
+        network, shape = self.fresh(0, 0).cpu(), (images.n_channels, image_size, image_size)
+        if any(isinstance(layer, nn.SyncBatchNorm) for layer in network.modules()):
+            # It computes on GPUs alone.
+            return
         try:
-            with default_generators(torch.device("cpu")):
-                for is_training in (False, True):
-                    answer = network.train(is_training)(torch.zeros(2, *shape))
-                    if not isinstance(answer, torch.Tensor) or answer.shape != wanted:
-                        found = tuple(answer.shape) if isinstance(answer, torch.Tensor) else type(answer).__name__
-                        raise ValueError(f"it must return a tensor of shape {wanted} for two images, got {found}")
-                answer.sum().backward()
-                if is_copied:
-                    copy.deepcopy(network)
+            try_passes(network, network, shape, n_classes)
+            if isinstance(self.given, nn.Module):
+                copy.deepcopy(network)
         except Exception as error:
             mode = "train" if network.training else "eval"
             raise SettingsError(
@@ -97,10 +94,23 @@ class CustomNetwork:
                 f"({mode} mode: {reason_of(error)})"
             ) from None
 
-    @property
-    def _first(self) -> nn.Module:
-        """A copy, or what the function makes for seed 0."""
-        return self.fresh(0, weights_seed=0)
+
+def try_passes(
+    network: nn.Module, forward: Callable[[Tensor], Tensor], shape: tuple[int, ...], n_classes: int | None = None
+) -> None:
+    """Compute two black images (C, H, W) in eval and in train mode, and a backward pass; raises whatever they raise.
+
+    n_classes: raises ValueError for outputs that are not (2, n_classes).
+    """
+    device = next(network.parameters()).device
+    with default_generators(device), single_process():
+        for is_training in (False, True):
+            network.train(is_training)
+            answer = forward(torch.zeros(2, *shape, device=device))
+            found = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+            if n_classes is not None and found != (2, n_classes):
+                raise ValueError(f"it must return a tensor of shape {(2, n_classes)} for two images, got {found}")
+        answer.sum().backward()
 
 
 def check_trainable(network: nn.Module) -> None:
@@ -109,21 +119,6 @@ def check_trainable(network: nn.Module) -> None:
         raise SettingsError("the network has lazy layers without weights; call it once on its first images before")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise SettingsError("the network must have parameters to train, and has none or all are frozen")
-
-
-class _AloneBatchNorm(_BatchNorm):
-    """A SyncBatchNorm that runs where there is one process."""
-
-    def _check_input_dim(self, input: torch.Tensor) -> None:
-        pass
-
-
-def _without_processes(network: nn.Module) -> nn.Module:
-    """Let each SyncBatchNorm run in one process and on a CPU; its weights stay."""
-    for module in network.modules():
-        if isinstance(module, nn.SyncBatchNorm):
-            module.__class__ = _AloneBatchNorm  # type: ignore[assignment]
-    return network
 
 
 def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:

@@ -40,9 +40,8 @@ class Confusion:
     @staticmethod
     def of(counts: Tensor) -> "Confusion":
         """counts (K, K): images by label and answer."""
-        labels, answers = counts.nonzero(as_tuple=True)
-        cells = zip(labels.tolist(), answers.tolist(), counts[labels, answers].tolist(), strict=True)
-        return Confusion(len(counts), tuple(cells))
+        cells = torch.cat([counts.nonzero(), counts[counts > 0][:, None]], dim=1).tolist()
+        return Confusion(len(counts), tuple(map(tuple, cells)))
 
     @staticmethod
     def from_counts(n_classes: int, counts: Counts) -> "Confusion":
@@ -98,23 +97,23 @@ def totals(predict: Function, data: Images | LazySplit, prepare: Function, confu
     processes measures its share of the batches, and all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
-    # Average precision depends on the order of all images, so it cannot be summed over batches.
+    multi_label = is_multi_label(data.labels)
+    # Average precision depends on the order of all images, so it cannot be summed over batches, nor shared.
     answers: list[tuple[Tensor, Tensor]] = []
-    with contextlib.closing(data.once(_batch_size(data.image_size), _share(data))) as batches:
+    share = ALL if size() == 1 or multi_label else slice(rank(), None, size())
+    batch_size = min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // data.image_size**2))
+    with contextlib.closing(data.once(batch_size, share)) as batches:
         for images, labels in batches:
             with single_process():
                 # Other processes measure other batches.
                 logits = predict(prepare(as_floats(images)))
-            loss = loss_sum_of(logits, labels)
-            if is_multi_label(labels):
+            loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
+            wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
+            if multi_label:
                 answers.append((logits, labels))
-                wrong = torch.zeros_like(loss)
-            else:
-                answer = logits.argmax(1)
-                wrong = (answer != labels).sum().to(loss)
-                if confusion is not None:
-                    # Unlike bincount, index_add_ does not synchronize with the device.
-                    confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
+            elif confusion is not None:
+                # Unlike bincount, index_add_ does not synchronize with the device.
+                confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
             sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
@@ -123,15 +122,6 @@ def totals(predict: Function, data: Images | LazySplit, prepare: Function, confu
     if confusion is not None:
         confusion.copy_(total(confusion))
     return total(sums)
-
-
-def _share(data: Images | LazySplit) -> slice:
-    """The batches of this process. For several labels, every process needs the answers to all images."""
-    return ALL if size() == 1 or is_multi_label(data.labels) else slice(rank(), None, size())
-
-
-def _batch_size(image_size: int) -> int:
-    return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
 def measure(network: nn.Module, data: Images | LazySplit, prepare: Function, n_classes: int | None = None) -> Measured:

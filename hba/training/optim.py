@@ -15,30 +15,14 @@ from hba.config.training import PLATEAU, TrainingConfig
 
 MOMENTUM = 0.9
 PLATEAU_FACTOR = 0.1
-STEP_FACTOR = 0.1
-STEP_NINTHS = (3, 6, 8)
-"""Where the step schedule drops, in ninths of the training: epochs 90, 180 and 240 of 270 (paper, Appendix E)."""
-FIFTH_FACTOR = 0.2
-FIFTH_TENTHS = (3, 6, 9)
-"""Where the schedule of fifths drops, in tenths of the training: epochs 60, 120 and 180 of 200 (Delta-STN's public
-code)."""
-
-LEARNING_RATE_SCHEDULES: Mapping[str, Callable[[Optimizer, int], LRScheduler]] = MappingProxyType(
-    {
-        "cosine": lambda optimizer, total_steps: CosineAnnealingLR(optimizer, total_steps),
-        "step": lambda optimizer, total_steps: MultiStepLR(
-            optimizer, [ninths * total_steps // 9 for ninths in STEP_NINTHS], STEP_FACTOR
-        ),
-        "step-fifth": lambda optimizer, total_steps: MultiStepLR(
-            optimizer, [tenths * total_steps // 10 for tenths in FIFTH_TENTHS], FIFTH_FACTOR
-        ),
-        "constant": lambda optimizer, total_steps: ConstantLR(optimizer, factor=1.0, total_iters=0),
-    }
+DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = MappingProxyType(
+    {"step": (0.1, (3, 6, 8), 9), "step-fifth": (0.2, (3, 6, 9), 10)}
 )
-"""By name, a function of the optimizer and the number of training steps. All change at every step, not every epoch.
-PLATEAU is the only other schedule.
-"""
+"""By schedule that drops, its factor, where it drops, and in which parts of the training that is counted.
 
+step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's public
+code).
+"""
 WITHOUT_EPOCHS = ("constant", PLATEAU)
 """Schedules that do not depend on the number of epochs."""
 
@@ -65,16 +49,22 @@ def scheduled(
 ) -> LRScheduler:
     """The named schedule of the learning rate over total_steps, which begin with warm_up_steps of linear warm-up.
 
-    Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate. plateau_epochs: the patience of PLATEAU.
+    It changes at every step. Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate. plateau_epochs:
+    the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
         return Plateau(optimizer, plateau_epochs, warm_up_steps)
-    if not warm_up_steps:
-        return LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps)
-    warm_up = LinearLR(optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps)
-    after = LEARNING_RATE_SCHEDULES[schedule](optimizer, total_steps - warm_up_steps)
-    return SequentialLR(optimizer, [warm_up, after], [warm_up_steps])
+    if warm_up_steps:
+        warm_up = LinearLR(optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps)
+        after = scheduled(optimizer, schedule, total_steps - warm_up_steps)
+        return SequentialLR(optimizer, [warm_up, after], [warm_up_steps])
+    if schedule == "cosine":
+        return CosineAnnealingLR(optimizer, total_steps)
+    if schedule == "constant":
+        return ConstantLR(optimizer, factor=1.0, total_iters=0)
+    factor, places, parts = DROPS[schedule]
+    return MultiStepLR(optimizer, [place * total_steps // parts for place in places], factor)
 
 
 class Plateau(LRScheduler):
@@ -125,17 +115,9 @@ def optimizer_for(
     how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
-    if is_fused and isinstance(optimizer, SGD):
-        # PyTorch's fused SGD cannot add a momentum later, as needed for a layer that is skipped in the first steps.
-        # Zeros give the same first step.
-        for group in optimizer.param_groups:
-            for one in group["params"]:
-                if one.requires_grad:
-                    optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
-    schedule = settings.learning_rate_schedule
-    return optimizer, scheduled(optimizer, schedule, total_steps, warm_up_steps, plateau_epochs)
+    return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
@@ -146,14 +128,13 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
     if not state:
         return torch.full_like(parameter, torch.inf)
-    root: Tensor
     if isinstance(optimizer, RMSprop):
-        root = state["square_avg"].sqrt() + group["eps"]
-        return root
-    # A fused optimizer on a GPU counts steps there; float() would synchronize.
-    step = state["step"].double() if state["step"].is_cuda else float(state["step"])
-    mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** step)
-    root = mean_square.sqrt() + group["eps"]
+        mean_square: Tensor = state["square_avg"]
+    else:
+        # A fused optimizer on a GPU counts steps there; float() would synchronize.
+        step = state["step"].double() if state["step"].is_cuda else float(state["step"])
+        mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** step)
+    root: Tensor = mean_square.sqrt() + group["eps"]
     return root
 
 

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,9 @@ from hba.distributed.process_info import single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
+from hba.operations.apply import fill_for
 from hba.preprocessing import Preprocessing, network_input_size
+from hba.regularization.groups import Regularization
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import Augment, Augmentation, EpochRegularization
 from hba.training.checkpoint import TrainCheckpoint, TrainState
@@ -72,8 +73,7 @@ def train(
     # Images with several labels have no confusion matrix.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
     test = measure(network, data.test, preprocessing.measure, n_classes)
-    if not math.isfinite(test.loss):
-        raise DivergedError(f"the loss after the last step is not finite; {_remedy(config)}")
+    _check_finite(test.loss, "after the last step", config)
     return Trained(network, test, epochs)
 
 
@@ -111,10 +111,11 @@ def _train_all_epochs(
     forward = partial(amp_forward, network) if config.fast else network
     with single_process():
         augments = augmentation.by_epoch(config.epochs, data.train)
-    if not getattr(augmentation, "shares_batches", False):
-        augments = [partial(_on_whole_batch, augment) for augment in augments] if size() > 1 else augments
-    regularization = getattr(augmentation, "regularization_by_epoch", None)
-    regularized = () if regularization is None else regularization(config.epochs, device)
+    if size() > 1 and not getattr(augmentation, "shares_batches", False):
+        augments = [partial(_on_whole_batch, augment) for augment in augments]
+    regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
+    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=device), (0.5,))
+    regularized = regularization_by_epoch(config.epochs, device) or [nothing] * config.epochs
     if len(augments) != config.epochs:
         raise SettingsError(
             f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
@@ -124,18 +125,16 @@ def _train_all_epochs(
     checkpoint.restore(state)
     for _ in range(state.step):
         on_step()
-    for epoch, (augment, regularize) in enumerate(zip_longest(augments, regularized)):
+    for epoch, (augment, regularize) in enumerate(zip(augments, regularized, strict=True)):
         if epoch < len(state.epochs):
             continue
-        if regularize is not None:
-            regularize.begin(network, optimizer)
+        regularize.acts.give(network, optimizer, regularize.row)
         while state.step < (epoch + 1) * stream.batches_per_pass:
             _step(state, forward, preprocessing, augment, regularize)
             on_step()
             checkpoint.save_regularly(state)
         mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
-        if not math.isfinite(mean_loss):
-            raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; {_remedy(config)}")
+        _check_finite(mean_loss, f"of epoch {epoch + 1}", config)
         state.epochs.append([mean_loss, 100 * wrong])
         state.sums.zero_()
         checkpoint.save_regularly(state)
@@ -147,18 +146,16 @@ def _step(
     forward: Callable[[Tensor], Tensor],
     preprocessing: Preprocessing,
     augment: Augment,
-    regularize: EpochRegularization | None,
+    regularize: EpochRegularization,
 ) -> None:
     images, labels = state.stream.next()
+    acts, _, values, fill = regularize
     augmented = augment(images, state.generator)
-    if regularize is not None:
-        augmented = regularize.pixels(augmented, state.generator)
-    inputs = preprocessing.train(augmented, state.generator)
-    if regularize is not None:
-        inputs = regularize.inputs(inputs, state.generator)
+    augmented = acts.on_pixels(augmented, values, state.generator, fill_for(augmented, fill))
+    inputs = acts.on_inputs(preprocessing.train(augmented, state.generator), values, state.generator)
     logits = forward(inputs)
     loss = loss_of(logits, labels)
-    objective = loss if regularize is None else loss + regularize.penalty(logits, labels)
+    objective = loss + acts.penalty(logits, labels, values)
     state.optimizer.zero_grad()
     objective.backward()
     collectives.average_gradients(state.network.parameters())
@@ -178,5 +175,6 @@ def _on_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator
     return collectives.local_shard(augmented)
 
 
-def _remedy(config: EvaluationConfig) -> str:
-    return f"try a learning rate below {config.learning_rate:g}"
+def _check_finite(loss: float, when: str, config: EvaluationConfig) -> None:
+    if not math.isfinite(loss):
+        raise DivergedError(f"the loss {when} is not finite; try a learning rate below {config.learning_rate:g}")

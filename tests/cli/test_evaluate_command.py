@@ -109,7 +109,7 @@ def test_another_spread_is_used_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[tuple[float, float]] = []
 
     def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, *_: object) -> Trained:
-        if isinstance(augmentation, ScheduleAugmentation):
+        if isinstance(augmentation, ScheduleAugmentation) and augmentation.schedule is not None:
             seen.append((augmentation.schedule.spread.min(), augmentation.schedule.spread.max()))
         return Trained(torch.nn.Identity(), Measured(0.0, 1.0))
 

@@ -23,7 +23,7 @@ from hba.operations import registered_operations
 from hba.policy.spaces import SPACES, magnitude_table
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_search.config import SearchConfig
-from hba.training.augmentation import augmentation_of
+from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.imports import optional_packages
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -200,7 +200,7 @@ def test_shipped_policies_are_listed_with_their_cards() -> None:
         assert json.loads(run("policies", name, "--json").stdout)["results"]["rows"][0]["name"] == "schedule"
         # A row is known by what it does to images: it is of this file.
         config = EvaluationConfig.make({**card["results"]["settings"], "data": "digits"})
-        row = RowConfig(name, config, (augmentation_of(hba.load_policy(name)),))
+        row = RowConfig(name, config, (ScheduleAugmentation(hba.load_policy(name)),))
         assert row.definition == card["results"]["rows"][0]["definition"]
 
 

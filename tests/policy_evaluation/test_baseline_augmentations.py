@@ -33,7 +33,7 @@ from hba.policy_evaluation.baseline_augmentations import (
     strengthened,
 )
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augment, regularization_of
+from hba.training.augmentation import Augment, ScheduleAugmentation
 
 Values = NDArray[np.float64]
 NAMES = ("Rotate", "Invert", "Solarize", "Posterize", "Equalize", "Brightness", "AutoContrast")
@@ -188,7 +188,10 @@ def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     assert augmentation.values.tolist() == list(POLICY)
     assert (augmentation.spread == 0.5).all()
     assert regularization.values.tolist() == list(OTHERS)
-    epochs = [regularization_of(one, 3, torch.device("cpu")) for one in (augmentation, regularization, schedule)]
+    epochs = [
+        ScheduleAugmentation(one).regularization_by_epoch(3, torch.device("cpu"))
+        for one in (augmentation, regularization, schedule)
+    ]
     assert [one.row for one in epochs[1]] == [one.row for one in epochs[2]]
     assert not epochs[0]
     schedule = both()

@@ -18,7 +18,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_evaluation.baseline_augmentations import AsStrong, final, middle, point, start_point, static
 from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import ScheduleAugmentation, Unchanged
+from hba.training.augmentation import ScheduleAugmentation
 
 SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1, count_probabilities=(0.0, 1.0))
 SCHEDULE = Schedule(SPACE, [[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]])  # type: ignore[arg-type]
@@ -41,6 +41,7 @@ def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> d
 def schedule_of(row: RowConfig, seed: int = 0) -> Schedule:
     augmentation = row.augmentation(seed)
     assert isinstance(augmentation, ScheduleAugmentation)
+    assert augmentation.schedule is not None
     return augmentation.schedule
 
 
@@ -53,7 +54,7 @@ def test_each_name_has_its_augmentation() -> None:
     rows = rows_for(*OF_OPERATIONS, schedule=schedule)
     assert list(rows) == ["schedule", *OF_OPERATIONS]
     assert schedule_of(rows["schedule"]) is schedule
-    assert rows["none"].augmentations == rows["cutout"].augmentations == (Unchanged(),)
+    assert rows["none"].augmentations == rows["cutout"].augmentations == (ScheduleAugmentation(None),)
     for name, make in MADE.items():
         assert schedule_of(rows[name]).values.tolist() == make(schedule).values.tolist()
         assert schedule_of(rows[name]).spread.tolist() == make(schedule).spread.tolist()

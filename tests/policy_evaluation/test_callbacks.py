@@ -12,7 +12,7 @@ import hba
 from hba.errors import SettingsError
 from hba.policy_evaluation import TensorBoardLogger
 from hba.policy_evaluation.callbacks import TimeEstimate
-from hba.training.augmentation import Unchanged
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train
 from hba.utils.progress import CallbackList
@@ -73,7 +73,7 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
             assert scalars(tmp_path / name, f"test_{column}") == pytest.approx({3: getattr(test, column)}, rel=1e-6)
     balanced = result.rows[1].balanced_accuracy_percent[0]
     assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({3: balanced})
-    alone = train(result.config, tiny_data(), Unchanged(), seed=0)
+    alone = train(result.config, tiny_data(), ScheduleAugmentation(None), seed=0)
     assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)
 
 

@@ -16,7 +16,7 @@ from hba.errors import DivergedError, RunError
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augmentation, ScheduleAugmentation, augmentation_of
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained, train
 
@@ -145,7 +145,7 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_pat
     together = errors_of(evaluate(against=(str(tmp_path / "dim.json"), "none"), epochs=4, learning_rate=0.1))
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "epochs": 4, "learning_rate": 0.1})
     for name, schedule in {"schedule": INVERT, "dim": DIM, "none": None}.items():
-        alone = [train(config, tiny_data(), augmentation_of(schedule), seed).test.error_percent for seed in (0, 1)]
+        alone = [train(config, tiny_data(), ScheduleAugmentation(schedule), seed).test.error_percent for seed in (0, 1)]
         assert together[name] == tuple(alone)
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"
 

@@ -20,7 +20,7 @@ from hba.data.images import Images
 from hba.errors import SettingsError
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import Augment, Unchanged
+from hba.training.augmentation import Augment, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
@@ -61,7 +61,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny"})
     for seed in (0, 1):
-        trained = train(config, tiny_data(), Unchanged(), seed, own_network=CustomNetwork.of(network))
+        trained = train(config, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork.of(network))
         assert torch.equal(trained.network.state_dict()["frozen.weight"], before["frozen.weight"])
         assert not torch.equal(trained.network.state_dict()["linear.weight"], before["linear.weight"])
         assert result.rows[1].by_seed()[seed] == trained.test.error_percent
@@ -71,7 +71,9 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
 
 def first_weights(given: Any, seed: int) -> Tensor:
     standing_still = EvaluationConfig.make({"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1})
-    network = train(standing_still, tiny_data(), Unchanged(), seed, own_network=CustomNetwork.of(given)).network
+    network = train(
+        standing_still, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork.of(given)
+    ).network
     return network.state_dict()["linear.weight"]
 
 

@@ -17,7 +17,7 @@ from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
 from hba.policy_evaluation.jobs import Job, TrainingResult
 from hba.preprocessing import Preprocessing
-from hba.training.augmentation import augmentation_of
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train
 
@@ -55,7 +55,7 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
     (row, _), (stored, _) = result.rows, content_of(out)["rows"]
     labels = data.test.labels.tolist()
     for seed in row.seeds:
-        trained = train(result.config, data, augmentation_of(DIM), seed)
+        trained = train(result.config, data, ScheduleAugmentation(DIM), seed)
         with torch.no_grad():
             logits = trained.network.eval()(prepare(as_floats(data.test.images)))
         answers, kept = logits.argmax(1).tolist(), row.confusion[seed]

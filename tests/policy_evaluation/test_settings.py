@@ -14,7 +14,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.training import trainer
-from hba.training.augmentation import Unchanged
+from hba.training.augmentation import ScheduleAugmentation
 
 OWN: dict[str, Any] = {name: SETTINGS[name] for name in ("model", "batch_size", "device", "learning_rate")}
 SCHEDULE = one_operation("Invert", [[0.5]])
@@ -41,7 +41,9 @@ def test_all_seeds_start_from_the_file_but_for_the_head(weights: Path) -> None:
     settings = {**OWN, "data": "tiny", "epochs": 1, "pretrained": weights, "freeze": "all-but-head"}
     config = EvaluationConfig.make({**settings, "learning_rate": 1e-30, "weight_decay": 0.0})
     start = config.network_start()
-    networks = [trainer.train(config, tiny_data(), Unchanged(), seed, start=start).network for seed in (0, 0, 1)]
+    networks = [
+        trainer.train(config, tiny_data(), ScheduleAugmentation(None), seed, start=start).network for seed in (0, 0, 1)
+    ]
     first, again, other = ({**network.state_dict()} for network in networks)
     expected = pretrained().state_dict()
 

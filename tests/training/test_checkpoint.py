@@ -16,7 +16,7 @@ from hba.policy.space import SearchSpace
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 from hba.training import checkpoint
-from hba.training.augmentation import Augmentation, ScheduleAugmentation, Unchanged
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import Trained, train
@@ -49,10 +49,10 @@ def dropping() -> nn.Module:
 
 
 CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
-    "no augmentation": (Unchanged(), None, {}),
+    "no augmentation": (ScheduleAugmentation(None), None, {}),
     "operations": (ScheduleAugmentation(one_operation("Rotate", [[1.0, 20.0]])), None, {"crop_padding": 1}),
     "dropout by a schedule": (ScheduleAugmentation(tuned()), dropping(), {"learning_rate_schedule": "step"}),
-    "adamw": (Unchanged(), dropping(), {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1}),
+    "adamw": (ScheduleAugmentation(None), dropping(), {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1}),
 }
 
 

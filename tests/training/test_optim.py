@@ -9,13 +9,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from hba.config.training import PLATEAU
-from hba.training.optim import (
-    LEARNING_RATE_SCHEDULES,
-    OPTIMIZERS,
-    Plateau,
-    gradient_root,
-    scheduled,
-)
+from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, scheduled
 
 
 def learning_rates(
@@ -38,30 +32,18 @@ both_ways = pytest.mark.parametrize("fused", [False, True])
 
 
 @both_ways
-def test_the_optimizer_is_nesterov_sgd(fused: bool) -> None:
-    weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd"]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
-    velocity, expected = 0.0, 2.0
-    for _ in range(5):
-        weight.grad = torch.tensor(-0.5, dtype=torch.float64)
-        slope = -0.5 + 0.1 * expected
-        velocity = 0.9 * velocity + slope
-        expected -= 0.3 * (slope + 0.9 * velocity)
-        optimizer.step()
-        assert weight.item() == pytest.approx(expected, rel=1e-12)
-
-
-@both_ways
-def test_classical_momentum_moves_by_the_velocity_alone(fused: bool) -> None:
-    weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-    optimizer = OPTIMIZERS["sgd-classical"]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
-    velocity, expected = 0.0, 2.0
-    for _ in range(5):
-        weight.grad = torch.tensor(-0.5, dtype=torch.float64)
-        velocity = 0.9 * velocity - 0.5 + 0.1 * expected
-        expected -= 0.3 * velocity
-        optimizer.step()
-        assert weight.item() == pytest.approx(expected, rel=1e-12)
+def test_sgd_moves_by_nesterov_or_classical_momentum(fused: bool) -> None:
+    for name, is_nesterov in (("sgd", True), ("sgd-classical", False)):
+        weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+        optimizer = OPTIMIZERS[name]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
+        velocity, expected = 0.0, 2.0
+        for _ in range(5):
+            weight.grad = torch.tensor(-0.5, dtype=torch.float64)
+            slope = -0.5 + 0.1 * expected
+            velocity = 0.9 * velocity + slope
+            expected -= 0.3 * (slope + 0.9 * velocity if is_nesterov else velocity)
+            optimizer.step()
+            assert weight.item() == pytest.approx(expected, rel=1e-12), name
 
 
 @both_ways
@@ -93,7 +75,7 @@ SHARES = {
 """By schedule, what is left of the rate behind so many steps."""
 
 
-@each("schedule", LEARNING_RATE_SCHEDULES)
+@each("schedule", SHARES)
 @pytest.mark.filterwarnings("error")
 def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule: str) -> None:
     steps_per_epoch, n_warm, n_steps = 5, 15, 100
@@ -105,25 +87,16 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule
 
 
 @each(
-    ("epoch", "rate"),
-    [(0, 0.1), (89, 0.1), (90, 0.01), (179, 0.01), (180, 0.001), (239, 0.001), (240, 0.0001), (269, 0.0001)],
+    ("schedule", "epochs", "drops", "factor"),
+    # Of the paper's Appendix E and of Delta-STN's public code.
+    [("step", 270, (90, 180, 240), 0.1), ("step-fifth", 200, (60, 120, 180), 0.2)],
 )
-def test_the_step_schedule_drops_at_the_papers_epochs_90_180_and_240_of_270(epoch: int, rate: float) -> None:
-    steps_per_epoch = 4
-    rates = learning_rates("step", epochs=270, steps_per_epoch=steps_per_epoch, learning_rate=0.1)
-    of_epoch = rates[steps_per_epoch * epoch :][:steps_per_epoch]
-    assert of_epoch == pytest.approx([rate] * steps_per_epoch)
-
-
-@each(
-    ("epoch", "rate"),
-    [(0, 0.03), (59, 0.03), (60, 0.006), (119, 0.006), (120, 0.0012), (179, 0.0012), (180, 0.00024), (199, 0.00024)],
-)
-def test_the_schedule_of_fifths_drops_at_delta_stns_epochs_60_120_and_180_of_200(epoch: int, rate: float) -> None:
-    steps_per_epoch = 4
-    rates = learning_rates("step-fifth", epochs=200, steps_per_epoch=steps_per_epoch, learning_rate=0.03)
-    of_epoch = rates[steps_per_epoch * epoch :][:steps_per_epoch]
-    assert of_epoch == pytest.approx([rate] * steps_per_epoch)
+def test_schedules_drop_at_the_epochs_of_their_papers(
+    schedule: str, epochs: int, drops: tuple[int, ...], factor: float
+) -> None:
+    rates = learning_rates(schedule, epochs, steps_per_epoch=4, learning_rate=0.1)
+    expected = [0.1 * factor ** sum(step // 4 >= drop for drop in drops) for step in range(4 * epochs)]
+    assert rates[:-1] == pytest.approx(expected)
 
 
 STEPS_PER_EPOCH = 3

@@ -19,7 +19,7 @@ from hba.regularization import groups
 from hba.regularization.in_training import label_smoothing
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import augmentation_of
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
@@ -59,7 +59,7 @@ def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operatio
 def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), augmentation_of(schedule), 0, own_network=CustomNetwork.of(network)).network
+    return train(config, tiny_data(), ScheduleAugmentation(schedule), 0, own_network=CustomNetwork.of(network)).network
 
 
 def weights(network: nn.Module) -> Tensor:

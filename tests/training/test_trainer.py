@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import augmentation_of
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.trainer import train
 
 Values = NDArray[np.float64]
@@ -71,7 +71,7 @@ def batches_of(
     recorder = Recorder()
     use_network(monkeypatch, recorder)
     config = config_with(**settings)
-    train(config, data, augmentation_of(schedule), seed)
+    train(config, data, ScheduleAugmentation(schedule), seed)
     return torch.cat(recorder.seen).reshape(config.epochs, len(data.train), 3, 8, 8)
 
 
@@ -156,7 +156,7 @@ def test_the_seed_decides_each_of_the_draws(
 @each("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
 def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
     data, test = tiny_data(), two_sides(N_TEST, seed=1)
-    result = train(config_with(epochs=10, learning_rate=0.1), data, augmentation_of(schedule), seed=0)
+    result = train(config_with(epochs=10, learning_rate=0.1), data, ScheduleAugmentation(schedule), seed=0)
     pixels = two_sides(N_TRAIN, seed=0).images.numpy() / 255
     mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
     images = torch.tensor((test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
@@ -172,6 +172,6 @@ def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedu
 @each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
     data, guard = guarded_data()
-    result = train(config_with(), data, augmentation_of(schedule), 0, on_step=guard.step_done)
+    result = train(config_with(), data, ScheduleAugmentation(schedule), 0, on_step=guard.step_done)
     assert guard.steps == STEPS
     assert 0 <= result.test.error_percent <= 100
