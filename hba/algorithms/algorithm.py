@@ -18,15 +18,15 @@ from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
 
 
 class InitialRow(Settings):
-    """The value of init_from. schedule: its name. values: its first row in natural units, by hyperparameter.
-
-    The row is all that is needed to begin and to resume; the schedule is read only once.
+    """The value of init_from. schedule: its name. values: its first row in natural units, by hyperparameter; the
+    schedule itself is not read again when a search is resumed.
     """
 
     schedule: str
@@ -77,7 +77,6 @@ class Algorithm(Settings):
     """Its name in files, in Python and on the command line."""
     multi_label: ClassVar[bool] = False
     """Whether images may have several labels. Loss and error are then those of hba.training.criterion."""
-
     shares_batches: ClassVar[bool] = False
     """Whether several processes can share its batches, by hba.distributed.collectives."""
     can_be_fast: ClassVar[bool] = False
@@ -113,9 +112,16 @@ class Algorithm(Settings):
         raise NotImplementedError
 
     def start(self, task: Task) -> Tensor:
-        """Logits (n,) at which the search begins, by the settings."""
-        row = None if self.init_from is None else self.init_from.values
-        return task.initial_lambda(self.initial_fraction, self.init, row)
+        """Logits (n,) on the device at which the search begins, by init_from, init and initial_fraction."""
+        if self.init_from is not None:
+            found = of_row(task.space, self.init_from.values)
+        else:
+            found = (
+                randaugment(task.space)
+                if self.init == "randaugment"
+                else at_fraction(task.space, self.initial_fraction)
+            )
+        return found.to(task.device, torch.get_default_dtype())
 
     @property
     def update_schedule(self) -> UpdateSchedule:

@@ -1,14 +1,15 @@
-"""HBA and look-ahead together: lambda goes by the hypergradient and by the rewards of a step on augmented images.
+"""HBA and look-ahead together: lambda moves along the hypergradient and by the rewards of a step on augmented images.
 
-The hypernetwork knows what many steps made of the weights, as far as it has learned the response; look-ahead knows what
-the next ones do. Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without
-the response. Rewards are taken at lambda for all images: at the lambda that each was augmented with, and through the
-response, they would depend on epsilon by more than what epsilon did to the image.
+The hypernetwork shows the effect of many past steps, as far as it has learned the response; look-ahead shows the effect
+of the next ones. Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without
+the response. Rewards are taken at the same lambda for all images. At the lambda that each image was augmented with,
+they would depend on epsilon through the response too, and not only through the image.
 """
 
 import functools
 from typing import Annotated, ClassVar
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -29,7 +30,7 @@ LEAST_LEARNING_RATE = 0.1
 
 
 def horizon_learning_rate(task: Task, learner: InnerModel) -> float:
-    """Learning rate of the steps that rewards stand for: that of the next step, but at least LEAST_LEARNING_RATE."""
+    """That of the next step, but at least LEAST_LEARNING_RATE."""
     return max(learner.learning_rate, LEAST_LEARNING_RATE * task.config.learning_rate)
 
 
@@ -44,7 +45,9 @@ def reach(steps: int, optimizer: str = SGD) -> float:
 
 
 class BothGradients(Rewards, Hypergradient):
-    """A hypergradient and the rewards of steps, taken from the same validation images."""
+    """A hypergradient and the rewards of steps, taken from the same validation images. Hyperparameters that take effect
+    through the weights move along the former, all others by the latter.
+    """
 
     train_steps: Size = 4
 
@@ -87,13 +90,13 @@ class BothGradients(Rewards, Hypergradient):
         """The gradient (n,) that lambda moves along, and what one standard deviation of rewards is in its unit.
 
         through_response (n,): the hypergradient in nats. by_rewards (n,): in standard deviations of rewards, one of
-        which is scale ().
+        which is scale (). Adam normalizes each hyperparameter's gradient, so units need not agree.
         """
-        raise NotImplementedError
+        return torch.where(task.through_weights, through_response, by_rewards), 1.0
 
 
 class HbaLookahead(BothGradients):
-    """The sum of both, from the middle of every range."""
+    """Adds up both gradients. Begins in the middle of every range."""
 
     name: ClassVar[str] = "hba-lookahead"
 

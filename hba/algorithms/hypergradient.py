@@ -64,11 +64,6 @@ class LearntScale:
         """sum_j log sigma_j (), with a graph."""
         return torch.where(self.spread < SMALL, self.spread, softplus(self.spread.clamp(min=SMALL)).log()).sum()
 
-    def move(self, gradient: Tensor) -> None:
-        """One step along the gradient (n,) of spread."""
-        self.spread.grad = gradient
-        self.optimizer.step()
-
 
 @dataclass
 class ScaledMover(LambdaMover):
@@ -89,9 +84,6 @@ class HyperLayers(Algorithm):
     """Weight sharing strategy: which layers depend on lambda."""
     response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
     """Weight decay of the response in the hyper-layers."""
-
-    def hyper_model(self, task: Task, networks: Networks, lam: Tensor) -> HyperModel:
-        return HyperModel.of(task, networks(0), lam, self.sharing, self.response_weight_decay)
 
 
 class Hypergradient(LambdaSteps, HyperLayers):
@@ -133,7 +125,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
         lam = self.start(task)
-        learner = self.hyper_model(task, networks, lam)
+        learner = HyperModel.of(task, networks(0), lam, self.sharing, self.response_weight_decay)
         state = HyperGradientState.of(task, lam, learner, mover=self.mover(task, lam))
         self.move_center(state)
         return state
@@ -147,19 +139,18 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, every image at its own lambda; returns the batch."""
-        images, labels = state.train_stream.next()
-        noise = self.noise(task, state, len(images))
-        lam_rows = state.lam.detach() + self.sigma_now(task, state) * noise
-        self.learn(task, state, images, labels, lam_rows)
+        batch: Batch = state.train_stream.next()
+        noise = self.noise(task, state, len(batch[0]))
+        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(task, state) * noise)
         state.step += 1
-        return images, labels
+        return batch
 
     def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
         """epsilon (B, n) of the next training step."""
         return task.noise(n_images, state.generator)
 
-    def learn(self, task: Task, state: HyperGradientState, images: Tensor, labels: Tensor, lam_rows: Tensor) -> None:
-        update_phi(task, state, images, labels, lam_rows, self.response)
+    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
+        update_phi(task, state, batch, lam_rows, self.response)
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
         """Equation 3: one step on lambda for validation images without augmentation, which never change BatchNorm's
@@ -180,8 +171,8 @@ class Hypergradient(LambdaSteps, HyperLayers):
             (gradient,) = means(torch.autograd.grad(loss, [lam]))
         else:
             objective = loss - self.sigma_entropy * scale.entropy()
-            gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
-            scale.move(of_spread)
+            gradient, scale.spread.grad = means(torch.autograd.grad(objective, [lam, scale.spread]))
+            scale.optimizer.step()
         self.move_lambda(task, state, gradient)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
@@ -223,13 +214,7 @@ class FixedNoise(Hypergradient):
 
 
 def update_phi(
-    task: Task,
-    state: Any,
-    images: Tensor,
-    labels: Tensor,
-    lam_rows: Tensor,
-    response: str = "affine",
-    augment: Augment | None = None,
+    task: Task, state: Any, batch: Batch, lam_rows: Tensor, response: str = "affine", augment: Augment | None = None
 ) -> None:
     """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
 
@@ -238,13 +223,12 @@ def update_phi(
     learner: HyperModel = state.learner
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
-    augment = augment or partial(task.augment, generator=state.generator)
-    penalty = penalty_of(task, learner)
-    batch = TrainingBatch(learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty)
-    loss, logits = RESPONSES[response].gradients(batch)
+    augment, penalty = augment or partial(task.augment, generator=state.generator), penalty_of(task, learner)
+    training = TrainingBatch(learner.hypernetwork, augment, task.loss_of, *batch, lam_rows, penalty)
+    loss, logits = RESPONSES[response].gradients(training)
     learner.update()
     task.carry(state.train_stream, logits)
-    state.totals.add_training(loss, task.error_share(logits, labels))
+    state.totals.add_training(loss, task.error_share(logits, batch[1]))
 
 
 def penalty_of(task: Task, learner: HyperModel) -> Penalty:

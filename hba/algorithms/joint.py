@@ -20,6 +20,7 @@ from hba.algorithms.rewards import RewardDerivative
 from hba.algorithms.task import Task
 from hba.config.training import NotNegative, Share, Sharing
 from hba.data.config import Size
+from hba.data.images import Batch
 
 _OF_LOOKAHEAD = Lookahead.model_fields
 
@@ -48,7 +49,7 @@ class Joint(BothGradients):
         else:
             Hypergradient.step(self, task, state)
 
-    def learn(self, task: Task, state: HyperGradientState, images: Tensor, labels: Tensor, lam_rows: Tensor) -> None:
+    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
         """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take
         effect through them.
         """
@@ -57,10 +58,4 @@ class Joint(BothGradients):
         def augment(images: Tensor, _: Tensor) -> Tensor:
             return task.augment(images, lam_rows, state.generator)
 
-        update_phi(task, state, images, labels, of_weights, self.response, augment)
-
-    def combined(
-        self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
-    ) -> tuple[Tensor, float]:
-        """Each hyperparameter moves by its own gradient. Adam normalizes each, so units need not agree."""
-        return torch.where(task.through_weights, through_response, by_rewards), 1.0
+        update_phi(task, state, batch, of_weights, self.response, augment)

@@ -36,6 +36,7 @@ from hba.training.criterion import error_share, losses_of
 from hba.utils.files import reason_of
 from hba.utils.settings import DefaultText
 
+PopulationSize = Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")]
 Tensors = dict[str, Tensor]
 
 
@@ -126,9 +127,7 @@ class Exploring(Noisy):
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
-    population_size: Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")] = (
-        None
-    )
+    population_size: PopulationSize = None
     """Number of members of a population. Each trains on its part of a batch."""
 
     @property
@@ -226,13 +225,13 @@ class HyperPopulation(Exploring, HyperLayers):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
-        return self.begun(task, self.hyper_model(task, networks, self.start(task)))
+        learner = HyperModel.of(task, networks(0), self.start(task), self.sharing, self.response_weight_decay)
+        return self.begun(task, learner)
 
     def step(self, task: Task, state: PopulationState[HyperModel]) -> None:
         """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""
-        images, labels = state.train_stream.next()
-        lam_rows = state.lam_rows.repeat_interleave(len(images) // len(state.lam_rows), 0)
-        update_phi(task, state, images, labels, lam_rows)
+        batch = state.train_stream.next()
+        update_phi(task, state, batch, state.lam_rows.repeat_interleave(len(batch[0]) // len(state.lam_rows), 0))
         state.step += 1
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()

@@ -39,16 +39,13 @@ def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def rewards_of(
-    network: nn.Module,
-    batch: AugmentedBatch,
-    direction: Weights,
-    *further: Tensor,
-    derivative: RewardDerivative = "exact",
+    network: nn.Module, batch: AugmentedBatch, direction: Weights, *further: Tensor, derivative: str = "exact"
 ) -> Tensor:
     """r (B,): the derivative of each image's loss along the direction, without a graph.
 
-    direction: by name of the trained parameters. further: arguments of the network after the images. The network is in
-    eval mode, so an image's reward depends on other images only if a BatchNorm has no running statistics.
+    direction: by name of the trained parameters. further: arguments of the network after the images. derivative: a
+    RewardDerivative. The network is in eval mode, so an image's reward depends on other images only if a BatchNorm has
+    no running statistics.
     """
     weights = {name: network.get_parameter(name).detach() for name in direction}
 
@@ -108,8 +105,7 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             # PyTorch warns about its own formulas when they are first used.
-            warnings.filterwarnings("ignore", r"`torch\.jit\.script", FutureWarning)
-            warnings.filterwarnings("ignore", r"`torch\.jit\.script", DeprecationWarning)
+            warnings.filterwarnings("ignore", r"`torch\.jit\.script")
             yield
     except (NotImplementedError, RuntimeError) as error:
         # A custom autograd function, or code that uses NumPy, raises a RuntimeError.

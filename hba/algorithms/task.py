@@ -1,6 +1,6 @@
 """What an algorithm searches on: batches in, loss out. Nothing of it changes during a search."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,6 @@ from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
 from hba.training.criterion import error_share, loss_of
@@ -78,16 +77,6 @@ class Task:
     def generator(self) -> torch.Generator:
         """The random generator of everything that a search draws itself, on the device."""
         return generator_for(self.config.seed, "augmentation", self.device)
-
-    def initial_lambda(self, fraction: float, init: str = "fraction", row: Mapping[str, float] | None = None) -> Tensor:
-        """Logits (n,) on the device: of a schedule's row if one is given; otherwise at a fraction of every range, or at
-        RandAugment's policy if init is "randaugment".
-        """
-        if row is not None:
-            found = of_row(self.space, row)
-        else:
-            found = randaugment(self.space) if init == "randaugment" else at_fraction(self.space, fraction)
-        return found.to(self.device, torch.get_default_dtype())
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), one row for each input of a batch."""

@@ -142,10 +142,6 @@ class TextTask(Task):
         """Hand the hidden state on to the next passage."""
         stream.carry(prediction.state)
 
-    def initial_lambda(self, *_: object) -> Tensor:
-        """Logits (n,) of the initial values of the regularizers."""
-        return self.space.initial().to(self.device)
-
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The response is clipped together with the current weights if both learn from one loss."""
         return optimizer_of(self.config, parameters, not RESPONSES[self.config.algorithm.response].apart)
@@ -161,7 +157,6 @@ class TextTask(Task):
         return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
     def generator(self) -> torch.Generator:
-        """The random generator of everything that a search draws itself, on the device."""
         return generator_for(self.config.seed, "perturbations of a search on text", self.device)
 
 

@@ -55,7 +55,7 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
     optimizer = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
     F.cross_entropy(expected(task.preprocessing.measure(images)), labels).backward()
     optimizer.step()
-    update_phi(task, state, images, labels, state.lam.detach().expand(len(images), -1), response)
+    update_phi(task, state, (images, labels), state.lam.detach().expand(len(images), -1), response)
     for name, weight in state.to_module().named_parameters():
         torch.testing.assert_close(weight, expected.get_parameter(name), rtol=1e-5, atol=1e-7)
 

@@ -49,7 +49,7 @@ def test_the_space_has_what_is_tuned_and_nothing_else(tune: str, names: tuple[st
 
 def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
     task = task_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
-    values = dict(task.space.named(task.space.decode(task.initial_lambda().double())))
+    values = dict(task.space.named(task.space.decode(task.config.algorithm.start(task).double())))
     expected = {**dict.fromkeys(ALL, 0.05), "weight_decay": 1e-4}
     assert {name: float(value) for name, value in values.items()} == pytest.approx(expected, rel=1e-5)
 
