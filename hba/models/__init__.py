@@ -1,96 +1,83 @@
 """Networks by name."""
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.models.pyramidnet import PyramidNet, check_depth_and_alpha
+from hba.models.pyramidnet import PyramidNet
 from hba.models.resnet import resnet
-from hba.models.shake_shake import ShakeShake, check_width
-from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN, check_first_width
+from hba.models.shake_shake import ShakeShake
+from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN
 from hba.models.timm_networks import PREFIX, Pretrained, Start, find_timm_network
-from hba.models.wide_resnet import WideResNet, check_depth_and_width
+from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 from hba.utils.text import unknown
 
+__all__ = ["MODELS", "PATTERNS", "Pretrained", "Start", "build_model", "find_model"]
+
 Build = Callable[..., nn.Module]
-"""From the number of classes, and by default of 3 channels and 32 pixels a side, to a network."""
-
-
-def _of_any_size(network: Callable[..., nn.Module]) -> Build:
-    """For a network whose layers do not depend on the size of images."""
-
-    def build(n_classes: int, in_channels: int = 3, image_size: int = 32) -> nn.Module:
-        return network(n_classes, in_channels)
-
-    return build
-
-
-def _resnet(depth: int, *, small_images: bool = False) -> Build:
-    return _of_any_size(partial(resnet, depth, small_images=small_images))
-
-
-def _checked(
-    network: Callable[..., nn.Module], check: Callable[..., None], *, any_size: bool = True
-) -> Callable[..., Build]:
-    """The function from the numbers in a network's name, which are checked, to its Build."""
-
-    def build_of(*numbers: int) -> Build:
-        check(*numbers)
-        build = partial(network, *numbers)
-        return _of_any_size(build) if any_size else build
-
-    return build_of
-
-
-_wide_resnet = _checked(WideResNet, check_depth_and_width)
-_shake_shake = _checked(ShakeShake, check_width)
-_pyramidnet = _checked(PyramidNet, check_depth_and_alpha)
-_mlp, _simple_cnn, _alexnet_stn, _vgg_16_stn = (
-    _checked(network, check_first_width, any_size=False) for network in (MLP, SimpleCNN, AlexNetSTN, VGG16STN)
-)
+"""From the number of classes, by default 3 channels, and image_size, by default 32, if layers depend on it."""
 
 MODELS: Mapping[str, Build] = MappingProxyType(
     {
-        "wrn-40-2": _wide_resnet(40, 2),
-        "wrn-28-10": _wide_resnet(28, 10),
-        "wrn-10-1": _wide_resnet(10, 1),
-        "resnet-18": _resnet(18),
-        "resnet-50": _resnet(50),
-        "resnet-18-small": _resnet(18, small_images=True),
-        "resnet-50-small": _resnet(50, small_images=True),
-        "shake-shake-26-2x32d": _shake_shake(32),
-        "shake-shake-26-2x96d": _shake_shake(96),
-        "shake-shake-26-2x112d": _shake_shake(112),
-        "pyramidnet-272-200": _pyramidnet(272, 200),
-        "alexnet": _of_any_size(AlexNet),
-        "alexnet-stn": _alexnet_stn(64),
-        "vgg-16-stn": _vgg_16_stn(64),
-        "simple-cnn": _simple_cnn(32),
-        "mlp": _mlp(1200),
+        "wrn-40-2": partial(WideResNet, 40, 2),
+        "wrn-28-10": partial(WideResNet, 28, 10),
+        "wrn-10-1": partial(WideResNet, 10, 1),
+        "resnet-18": partial(resnet, 18),
+        "resnet-50": partial(resnet, 50),
+        "resnet-18-small": partial(resnet, 18, small_images=True),
+        "resnet-50-small": partial(resnet, 50, small_images=True),
+        "shake-shake-26-2x32d": partial(ShakeShake, 32),
+        "shake-shake-26-2x96d": partial(ShakeShake, 96),
+        "shake-shake-26-2x112d": partial(ShakeShake, 112),
+        "pyramidnet-272-200": partial(PyramidNet, 272, 200),
+        "alexnet": AlexNet,
+        "alexnet-stn": partial(AlexNetSTN, 64),
+        "vgg-16-stn": partial(VGG16STN, 64),
+        "simple-cnn": partial(SimpleCNN, 32),
+        "mlp": partial(MLP, 1200),
     }
 )
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 
-PATTERNS: Mapping[str, Callable[..., Build]] = MappingProxyType(
+
+class Family(NamedTuple):
+    """Networks whose names hold numbers. is_valid: of these numbers. needs: what they must be, in words."""
+
+    network: Callable[..., nn.Module]
+    is_valid: Callable[..., bool] = lambda width: width >= 1
+    needs: str = "a width of 1 or more"
+
+
+PATTERNS: Mapping[str, Family] = MappingProxyType(
     {
-        "wrn-<depth>-<width>": _wide_resnet,
-        "shake-shake-26-2x<width>d": _shake_shake,
-        "pyramidnet-<depth>-<alpha>": _pyramidnet,
-        "alexnet-stn-<width>": _alexnet_stn,
-        "vgg-16-stn-<width>": _vgg_16_stn,
-        "simple-cnn-<width>": _simple_cnn,
-        "mlp-<width>": _mlp,
+        "wrn-<depth>-<width>": Family(
+            WideResNet,
+            lambda depth, width: depth >= 10 and depth % 6 == 4 and width >= 1,
+            "depth 10, 16, 22, ... and width 1 or more",
+        ),
+        "shake-shake-26-2x<width>d": Family(
+            ShakeShake, lambda width: width >= 2 and width % 2 == 0, "an even width of 2 or more"
+        ),
+        "pyramidnet-<depth>-<alpha>": Family(
+            PyramidNet,
+            lambda depth, alpha: depth >= 11 and depth % 9 == 2 and alpha >= 1,
+            "depth 11, 20, 29, ... and alpha 1 or more",
+        ),
+        "alexnet-stn-<width>": Family(AlexNetSTN),
+        "vgg-16-stn-<width>": Family(VGG16STN),
+        "simple-cnn-<width>": Family(SimpleCNN),
+        "mlp-<width>": Family(MLP),
     }
 )
-"""By pattern of names with numbers for <...>, the function from these numbers to a Build."""
-
 TIMM_PATTERN = f"{PREFIX}<name>"
 
 PUBLISHED: Mapping[str, str] = MappingProxyType(
@@ -118,10 +105,13 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
     if name in MODELS:
         return MODELS[name]
     if name.startswith(PREFIX):
-        return _of_any_size(find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag))
-    for pattern, build_of in PATTERNS.items():
+        return find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag)
+    for pattern, family in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
-            return build_of(*map(int, match.groups()))
+            numbers = [int(one) for one in match.groups()]
+            if not family.is_valid(*numbers):
+                raise SettingsError(f"the model {pattern} needs {family.needs}, got {name}")
+            return partial(family.network, *numbers)
     raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {TIMM_PATTERN}")
 
 
@@ -142,8 +132,9 @@ def build_model(
     if start is not None and in_channels != 3:
         raise SettingsError(f"pretrained weights are for images of 3 channels, got {in_channels}; omit pretrained")
     build = find_model(name, may_have_tag=start is not None)
+    depends_on_size = image_size is not None and "image_size" in inspect.signature(build).parameters
     with default_generators(torch.device("cpu"), seed):
-        network = build(n_classes, in_channels) if image_size is None else build(n_classes, in_channels, image_size)
+        network = build(n_classes, in_channels, **({"image_size": image_size} if depends_on_size else {}))
         if start is not None:
             start.give(network)
         if image_size is not None:
@@ -162,25 +153,3 @@ def _check_takes(network: nn.Module, name: str, image_size: int, in_channels: in
             "image_size or model"
         ) from None
     network.train()
-
-
-__all__ = [
-    "IMAGENET_NETWORKS",
-    "MLP",
-    "MODELS",
-    "PATTERNS",
-    "PUBLISHED",
-    "TIMM_PATTERN",
-    "VGG16STN",
-    "AlexNet",
-    "AlexNetSTN",
-    "Pretrained",
-    "PyramidNet",
-    "ShakeShake",
-    "SimpleCNN",
-    "Start",
-    "WideResNet",
-    "build_model",
-    "find_model",
-    "resnet",
-]

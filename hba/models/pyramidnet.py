@@ -6,7 +6,6 @@ Additive, with bottlenecks: every block is wider than the one before by the same
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.errors import SettingsError
 from hba.models.wide_resnet import conv, uniform_per_image
 
 EXPANSION = 4
@@ -32,7 +31,8 @@ class PyramidNet(nn.Module):
             # Rounded down as in the article, whose parameter counts need it; the authors' code rounds to the nearest.
             width = STEM_CHANNELS + alpha * number // n_blocks
             starts_a_smaller_stage = number in (blocks_per_stage + 1, 2 * blocks_per_stage + 1)
-            survival = survival_probability(number, n_blocks)
+            # p_l of block l = 1 ... L falls linearly to 0.5 in the last one (Yamada et al., with p_L = 0.5).
+            survival = 1 - 0.5 * number / n_blocks
             blocks.append(_Bottleneck(channels, width, 2 if starts_a_smaller_stage else 1, survival))
             channels = EXPANSION * width
         self.blocks = nn.Sequential(*blocks)
@@ -43,17 +43,6 @@ class PyramidNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(self.bn1(self.conv(x)))
         return self.linear(F.relu(self.bn2(x)).mean(dim=(2, 3)))
-
-
-def check_depth_and_alpha(depth: int, alpha: int) -> None:
-    """Raise SettingsError unless there is a PyramidNet with bottlenecks of that depth and alpha."""
-    if depth < 11 or (depth - 2) % 9 or alpha < 1:
-        raise SettingsError(f"a PyramidNet needs depth 11, 20, 29, ... and alpha 1 or more, got {depth} and {alpha}")
-
-
-def survival_probability(number: int, n_blocks: int) -> float:
-    """p_l of block l = 1 ... L: falls linearly to 0.5 in the last one (Yamada et al., with p_L = 0.5)."""
-    return 1 - 0.5 * number / n_blocks
 
 
 class ShakeDrop(nn.Module):

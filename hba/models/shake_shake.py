@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.errors import SettingsError
 from hba.models.wide_resnet import conv, uniform_per_image
 
 
@@ -35,12 +34,6 @@ class ShakeShake(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(self.bn(self.conv(x)))
         return self.linear(F.relu(x).mean(dim=(2, 3)))
-
-
-def check_width(width: int) -> None:
-    """Raise SettingsError unless there is a Shake-Shake network of that width: the shortcut halves the channels."""
-    if width < 2 or width % 2:
-        raise SettingsError(f"a Shake-Shake network needs an even width of 2 or more, got {width}")
 
 
 def shake(a: Tensor, b: Tensor) -> Tensor:

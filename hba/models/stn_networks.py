@@ -10,12 +10,11 @@ Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from hba.errors import SettingsError
 
 
 class Convolution(NamedTuple):
@@ -47,7 +46,9 @@ class _InLine(nn.Sequential):
             if layer.is_pooled:
                 layers[f"conv{number}_pool"] = nn.MaxPool2d(2, ceil_mode=True)
             layers[f"after_conv{number}"] = nn.Dropout2d(0.0)
-            channels, side = layer.channels, _halved(side, (layer.stride == 2) + layer.is_pooled)
+            channels = layer.channels
+            for _ in range((layer.stride == 2) + layer.is_pooled):
+                side = (side + 1) // 2
         layers["flatten"] = nn.Flatten()
         features = channels * side**2
         for number, width in enumerate(hidden, 1):
@@ -57,28 +58,6 @@ class _InLine(nn.Sequential):
             features = width
         layers[f"fc{len(hidden) + 1}"] = nn.Linear(features, n_classes)
         super().__init__(layers)
-        self.takes = (in_channels, size, size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1:] != self.takes:
-            raise SettingsError(
-                f"this {type(self).__name__} takes images of shape {self.takes}, got {tuple(x.shape[1:])}; build it "
-                "with other in_channels and image_size"
-            )
-        return super().forward(x)
-
-
-def _halved(side: int, times: int) -> int:
-    """A side that is halved and rounded up so many times."""
-    for _ in range(times):
-        side = (side + 1) // 2
-    return side
-
-
-def check_first_width(width: int) -> None:
-    """Raise SettingsError for a width of the first layer below 1."""
-    if width < 1:
-        raise SettingsError(f"the first layer of a network must have a width of 1 or more, got {width}")
 
 
 class MLP(_InLine):
@@ -154,20 +133,22 @@ class AlexNet(nn.Module):
 
     def __init__(self, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
+        # Rounding up leaves at least one pixel of images smaller than 32x32.
+        pooling = partial(nn.MaxPool2d, 2, ceil_mode=True)
         self.features = nn.Sequential(
             nn.Conv2d(in_channels, 64, kernel_size=11, stride=4, padding=5),
             nn.ReLU(),
-            _pooling(),
+            pooling(),
             nn.Conv2d(64, 192, kernel_size=5, padding=2),
             nn.ReLU(),
-            _pooling(),
+            pooling(),
             nn.Conv2d(192, 384, kernel_size=3, padding=1),
             nn.ReLU(),
             nn.Conv2d(384, 256, kernel_size=3, padding=1),
             nn.ReLU(),
             nn.Conv2d(256, 256, kernel_size=3, padding=1),
             nn.ReLU(),
-            _pooling(),
+            pooling(),
         )
         self.classifier = nn.Sequential(
             nn.Dropout(0.5),
@@ -182,8 +163,3 @@ class AlexNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.adaptive_avg_pool2d(self.features(x), 1)
         return self.classifier(x.flatten(1))
-
-
-def _pooling() -> nn.MaxPool2d:
-    # Rounding up leaves at least one pixel of images smaller than 32x32.
-    return nn.MaxPool2d(2, ceil_mode=True)

@@ -1,15 +1,14 @@
 """The networks of timm, an optional dependency: building them, loading pretrained weights, and freezing parts."""
 
-import contextlib
 import difflib
 import hashlib
 import io
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +56,7 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
     return build
 
 
-@dataclass(frozen=True)
-class TimmFacts:
+class TimmFacts(NamedTuple):
     """timm's configuration of pretrained weights.
 
     mean, std: by channel, for images in [0, 1]. image_size: side in pixels that they were trained with. heads: names of
@@ -111,16 +109,19 @@ class Pretrained:
 
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
+    digest = hashlib.sha256()
+    # huggingface_hub logs its retries.
+    logging.disable(logging.CRITICAL)
     try:
         if source != TIMM:
             content = Path(source).read_bytes()
-            return _parsed(source, content), hashlib.sha256(content).hexdigest()
+            digest.update(content)
+            return _parsed(source, content), digest.hexdigest()
         if not timm_facts(model).has_weights:
             raise ValueError("timm has none")
         import timm
 
-        with _quiet("huggingface_hub"), _quiet("timm"):
-            weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
+        weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
     except MemoryError:
         raise
     except Exception as error:
@@ -129,7 +130,8 @@ def _read(model: str, source: str) -> tuple[Weights, str]:
             f"`{TIMM}`, a file .safetensors, or a state dict as `torch.save(network.state_dict(), FILE)` writes it, by "
             f"itself or as {' or '.join(map(repr, INSIDE))} in a checkpoint"
         ) from None
-    digest = hashlib.sha256()
+    finally:
+        logging.disable(logging.NOTSET)
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -147,9 +149,9 @@ def _parsed(source: str, content: bytes) -> Weights:
             found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
             # PyTorch's message advises to run the code in the file.
-            raise ValueError("it holds other things than tensors") from None
-    inside = [name for name in INSIDE if isinstance(found, dict) and isinstance(found.get(name), dict)]
-    weights = found[inside[0]] if inside else found
+            raise ValueError("it holds other things than tensors, or no state dict") from None
+    inside = [found[name] for name in INSIDE if isinstance(found, dict) and isinstance(found.get(name), dict)]
+    weights = inside[0] if inside else found
     if not isinstance(weights, dict) or not weights or not all(isinstance(one, Tensor) for one in weights.values()):
         raise ValueError("it holds no state dict")
     from timm.models import clean_state_dict
@@ -157,30 +159,17 @@ def _parsed(source: str, content: bytes) -> Weights:
     return dict(clean_state_dict(weights))
 
 
-@contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Hide what a library logs of its retries."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+def _of(layers: Sequence[str], weights: Weights) -> Weights:
+    """The weights of layers, by their names."""
+    return {name: one for name, one in weights.items() if name.startswith(tuple(f"{layer}." for layer in layers))}
 
 
 def has_its_head(network: nn.Module, weights: Weights, heads: Sequence[str]) -> bool:
     """Whether all weights of the head fit the network. heads: names of its layers."""
     own, theirs = (
-        {name: one.shape for name, one in some.items() if name.startswith(_within(heads))}
-        for some in (network.state_dict(), weights)
+        {name: one.shape for name, one in _of(heads, some).items()} for some in (network.state_dict(), weights)
     )
     return bool(own) and own == theirs
-
-
-def _within(layers: Sequence[str]) -> tuple[str, ...]:
-    """How the names of their weights begin."""
-    return tuple(f"{layer}." for layer in layers)
 
 
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
@@ -188,13 +177,16 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
 
     heads: names of its layers. SettingsError for any other weight that is missing, unknown or of another shape.
     """
-    own, of_head = network.state_dict(), () if has_its_head(network, weights, heads) else _within(heads)
-    given = {name: one for name, one in weights.items() if not name.startswith(of_head)}
-    fitting = {name: one for name, one in given.items() if name in own and one.shape == own[name].shape}
+    own = network.state_dict()
+    replaced = set() if has_its_head(network, weights, heads) else {*_of(heads, own), *_of(heads, weights)}
+    fitting = {
+        name: one
+        for name, one in weights.items()
+        if name not in replaced and name in own and one.shape == own[name].shape
+    }
     # PyTorch itself knows which weights may be missing.
-    found = network.load_state_dict(fitting, strict=False)
-    missing = [name for name in found.missing_keys if not name.startswith(of_head)]
-    if wrong := sorted({*missing, *given} - {*fitting}):
+    missing = network.load_state_dict(fitting, strict=False).missing_keys
+    if wrong := sorted({*missing, *weights} - {*fitting} - replaced):
         raise SettingsError(
             f"the pretrained weights in {source} do not fit the model: {len(wrong)} are missing, unknown or of another "
             f"shape ({first_of(wrong, N_NAMED)}); choose the model that they belong to"
@@ -209,35 +201,28 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     """
     if what == NOTHING:
         return
-    if what == ALL_BUT_HEAD:
-        frozen = [name for name, _ in network.named_parameters() if not name.startswith(_within(heads))]
-    else:
-        frozen = _first_groups(network, int(what))
+    head = _of(heads, dict(network.named_parameters()))
+    frozen = [name for name, _ in network.named_parameters() if name not in head]
+    if what != ALL_BUT_HEAD:
+        from timm.models import group_parameters
+
+        matcher: Any = getattr(network, "group_matcher", None)
+        groups = {} if matcher is None else group_parameters(network, matcher(coarse=True))
+        if int(what) >= len(groups):
+            raise SettingsError(
+                f"freeze must be {NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of "
+                f"layers of this network, got {what}"
+            )
+        frozen = [name for number in range(int(what)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
     for name, layer in network.named_modules():
-        if isinstance(layer, _BatchNorm) and _is_frozen(layer, network.get_submodule(name.rpartition(".")[0])):
-            layer.register_forward_pre_hook(_keep_statistics)
-
-
-def _first_groups(network: nn.Module, n_groups: int) -> list[str]:
-    """Names of the parameters of the first groups."""
-    from timm.models import group_parameters
-
-    matcher: Any = getattr(network, "group_matcher", None)
-    groups = {} if matcher is None else group_parameters(network, matcher(coarse=True))
-    if n_groups >= len(groups):
-        raise SettingsError(
-            f"freeze must be {NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers "
-            f"of this network, got {n_groups}"
-        )
-    return [name for number in range(n_groups) for name in groups[number]]
-
-
-def _is_frozen(layer: nn.Module, around: nn.Module) -> bool:
-    """Whether all parameters of a layer are frozen, or, if it has none, all of the module around it."""
-    parameters = list(layer.parameters()) or list(around.parameters())
-    return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
+        if isinstance(layer, _BatchNorm):
+            # A BatchNorm without parameters is frozen with the module around it.
+            around = network.get_submodule(name.rpartition(".")[0])
+            parameters = list(layer.parameters()) or list(around.parameters())
+            if parameters and not any(one.requires_grad for one in parameters):
+                layer.register_forward_pre_hook(_keep_statistics)
 
 
 def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
@@ -262,13 +247,14 @@ class Start:
     def note(self, network: nn.Module, n_classes: int) -> str:
         """One sentence on a network that was started so: its weights, its head, and what is frozen."""
         source, heads = self.pretrained.source, timm_facts(self.pretrained.model).heads
-        its_head = has_its_head(network, self.pretrained.read(), heads)
-        head = f"{'their own' if its_head else 'a new'} head for {counted(n_classes, 'class', 'classes')}"
+        head = "a new head for {}, which the seed decides"
+        if has_its_head(network, self.pretrained.read(), heads):
+            head = "their own head for {}"
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         total = sum(one.numel() for one in parameters)
         return (
             f"Pretrained weights: {'those of timm' if source == TIMM else source} (SHA-256 "
-            f"{self.pretrained.sha256[:DIGITS]}...), with {head}{'' if its_head else ', which the seed decides'}; "
+            f"{self.pretrained.sha256[:DIGITS]}...), with {head.format(counted(n_classes, 'class', 'classes'))}; "
             f"{frozen:,} of {total:,} parameters are frozen."
         )

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.distributed.collectives import draw_then_shard
-from hba.errors import SettingsError
 
 
 def conv(in_channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
@@ -50,12 +49,6 @@ class WideResNet(nn.Module):
         x = self.blocks(self.conv(x))
         x = F.relu(self.bn(x)).mean(dim=(2, 3))
         return self.linear(x)
-
-
-def check_depth_and_width(depth: int, width: int) -> None:
-    """Raise SettingsError unless there is a wide ResNet of that depth and width."""
-    if depth < 10 or (depth - 4) % 6 or width < 1:
-        raise SettingsError(f"a wide ResNet needs depth 10, 16, 22, ... and width 1 or more, got {depth} and {width}")
 
 
 class _Block(nn.Module):
