@@ -30,17 +30,15 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
 
 
 def pool_in(folder: Path, skip_broken: bool = False) -> Pool:
-    return replace(folder_source(folder).train, skip_broken=skip_broken)
+    return replace(folder_source(folder).train, image_size=SIZE, skip_broken=skip_broken)
 
 
 def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
-    pool = pool_in(folder, skip_broken)
-    return StreamedImages.of(pool, SIZE, workers)
+    return StreamedImages.of(pool_in(folder, skip_broken), workers)
 
 
 def kept(folder: Path) -> LabelledImages:
-    pool = pool_in(folder)
-    return pool.read(np.arange(len(pool.labels)), SIZE)
+    return pool_in(folder).read()
 
 
 def passes(stream: BatchStream, n_batches: int) -> list[torch.Tensor]:

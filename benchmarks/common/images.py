@@ -111,5 +111,5 @@ def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
         if size < len(rest):
             labels = pool.labels[rest]
             part, rest = train_test_split(rest, train_size=size, stratify=labels, random_state=SPLIT_SEED)
-        parts.append(pool.read(np.sort(part), config.side))
+        parts.append(pool.take(np.sort(part)).read())
     return tuple(parts)

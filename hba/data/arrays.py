@@ -25,6 +25,7 @@ from hba.data.pool import Items, Part, Pool, Source, source_of
 from hba.data.reading import Levels, fitted, is_deep, to_8_bits
 from hba.errors import DataError
 from hba.utils.files import reason_of
+from hba.utils.settings import whole_number
 
 DIGITS_TEST_SIZE = 1097
 """Of 1,797 digits; leaves 700 for training and validation."""
@@ -178,6 +179,11 @@ def _opened(file: Path, name: str | None = None) -> Any:
         ) from None
 
 
+def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
+    """Images uint8 (N, C, H, W) as a pool. place: see ArrayItems."""
+    return Pool(ArrayItems(lambda: images, place, resized), labels.astype(np.int64), np.arange(len(labels)))
+
+
 def builtin_source(name: str, root: Path, download: bool) -> Source:
     """The data set of that exact name. root: folder of torchvision's files, and of ImageNet's folder."""
     if name == "digits":
@@ -200,7 +206,7 @@ def _digits_source() -> Source:
 
     digits = load_digits()
     images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
-    pool = Pool(ArrayItems(lambda: images, "digits", resized), digits.target.astype(np.int64))
+    pool = in_memory(images, digits.target, "digits")
     return Source("digits", tuple(map(str, range(10))), train=pool, test_size=DIGITS_TEST_SIZE)
 
 
@@ -213,7 +219,7 @@ def _torchvision_source(name: str, root: Path, download: bool) -> Source:
 
     def part(arguments: Sequence[Mapping[str, Any]]) -> tuple[Pool, tuple[str, ...]]:
         with _explained(name, root):
-            return _pool([kind(str(root), download=download, **one) for one in arguments])
+            return _concatenated([kind(str(root), download=download, **one) for one in arguments])
 
     pool, class_names = part(training)
     if class_name == "SVHN":
@@ -238,7 +244,7 @@ def _explained(name: str, root: Path) -> Iterator[None]:
         ) from None
 
 
-def _pool(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
+def _concatenated(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
     """The images of all torchvision data sets, one after the other, and the class names of the first."""
     images = []
     for part in parts:
@@ -247,10 +253,8 @@ def _pool(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
         images.append(array.transpose(0, 3, 1, 2) if array.shape[-1] == 3 else array)
     labels = np.concatenate([np.asarray(part.targets if hasattr(part, "targets") else part.labels) for part in parts])
     class_names = getattr(parts[0], "classes", None) or (str(label) for label in range(labels.max() + 1))
-    together = images[0] if len(images) == 1 else np.concatenate(images)
-    return Pool(ArrayItems(lambda: together, type(parts[0]).__name__, resized), labels.astype(np.int64)), tuple(
-        class_names
-    )
+    pool = in_memory(images[0] if len(images) == 1 else np.concatenate(images), labels, type(parts[0]).__name__)
+    return pool, tuple(class_names)
 
 
 def from_dataset(
@@ -269,35 +273,28 @@ def from_dataset(
     dataset has a length. DataError for anything but such pairs.
     """
     images: list[Tensor] = []
-    labels: list[int] = []
-    for number, sample in enumerate(_samples(dataset)):
-        if not (isinstance(sample, tuple | list) and len(sample) == 2):
-            kind = type(sample).__name__
-            raise DataError(f"the dataset must have pairs (image, label), but number {number} is of the type {kind}")
-        image, label = sample
+    labels: list[Any] = []
+    is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if not (is_sized or isinstance(dataset, Iterable)):
+        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}")
+    # A Dataset of torch has no iterator that ends.
+    samples = (dataset[index] for index in range(len(dataset))) if is_sized else iter(dataset)  # type: ignore
+    for number, sample in enumerate(samples):
         try:
+            image, label = sample
             images.append(fitted(_picture(image, levels), image_size, levels))
-        except ValueError as error:
-            raise DataError(f"number {number} of the dataset: {error}") from None
-        label = label.item() if isinstance(label, Tensor | np.generic | np.ndarray) and label.ndim == 0 else label
-        if isinstance(label, bool) or not isinstance(label, int) or label < 0:
-            raise DataError(f"labels must be whole numbers from 0, but number {number} has {label}")
-        labels.append(label)
+            labels.append(whole_number("the label", label.item() if isinstance(label, Tensor) else label))
+            if labels[-1] < 0:
+                raise DataError(f"labels must be whole numbers from 0, got {label}")
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"the dataset must have pairs (image, label), but number {number} is none: {reason_of(error)}"
+            ) from None
         if on_read is not None and isinstance(dataset, Sized):
             on_read(number + 1, len(dataset))
     if not images:
         raise DataError("the dataset is empty: there must be at least one image")
     return LabelledImages(torch.stack(images), torch.tensor(labels))
-
-
-def _samples(dataset: Any) -> Iterator[Any]:
-    """In the order of the indices where there is a length, else of its own iterator."""
-    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
-        return (dataset[index] for index in range(len(dataset)))
-    try:
-        return iter(dataset)
-    except TypeError:
-        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}") from None
 
 
 def _picture(image: Any, levels: Levels | None) -> Image.Image:

@@ -24,32 +24,30 @@ from hba.data.config import PREPARED_NAME, PREPARING_NAME
 from hba.data.images import OnRead
 from hba.data.labels import is_multi_label
 from hba.data.leakage import ImageHash, Kind
-from hba.data.pool import Items, Pool, ReadPart, Source, check_readable
-from hba.data.reading import Levels, SkippedFile, printable
+from hba.data.pool import Items, Pool, ReadPart, Source
+from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 from hba.utils.settings import first_problem
 
 Role = Literal["train", "val", "test"]
 Count = Annotated[int, Field(ge=1)]
-AGAIN = "prepare the images anew"
 
 
 class PartEntry(pydantic.BaseModel, frozen=True):
     """A part. images: number of rows. digest: hash of all pixels. identified_by: see leakage.py.
 
-    unused: files that are no images: -1, path, reason. broken: images that could not be read: row, name, reason.
+    broken: images that could not be read: row, name, reason.
     """
 
     images: Count
     digest: str
     identified_by: Kind
-    unused: tuple[tuple[int, str, str], ...] = ()
     broken: tuple[tuple[int, str, str], ...] = ()
 
 
-class About(pydantic.BaseModel, frozen=True, allow_inf_nan=False):
-    """prepared_images.json. source: what was prepared. test_size: see pool.Source."""
+class Description(pydantic.BaseModel, frozen=True):
+    """prepared_images.json. source: what was prepared. test_size: see pool.Source. left_out: path and reason."""
 
     format: Literal["hba-prepared-images"] = "hba-prepared-images"
     version: Literal[1] = 1
@@ -58,25 +56,10 @@ class About(pydantic.BaseModel, frozen=True, allow_inf_nan=False):
     image_size: Count
     channels: Count
     multi_label: bool
-    levels: Levels | None
     test_size: Count | None
     facts: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     parts: dict[Role, PartEntry]
-
-    @staticmethod
-    def read(folder: Path) -> "About":
-        path = folder / PREPARED_NAME
-        if not path.is_file():
-            raise DataError(f"the images in {folder} are half prepared: run hba prepare again, with the same --out")
-        try:
-            about = About.model_validate_json(read_text(path))
-            if "train" not in about.parts:
-                raise ValueError("there is no part train")
-        except (OSError, ValueError) as error:
-            reason = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-            raise DataError(f"cannot read {path} ({reason}); {AGAIN}") from None
-        return about
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +68,12 @@ class CachedDataset(Items):
 
     folder: Path
     role: Role
-    about: About
+    description: Description
     can_stream = True
 
     @property
     def entry(self) -> PartEntry:
-        return self.about.parts[self.role]
+        return self.description.parts[self.role]
 
     @property
     def hashed_by(self) -> Kind:  # type: ignore[override]
@@ -98,7 +81,7 @@ class CachedDataset(Items):
 
     @property
     def n_channels(self) -> int:  # type: ignore[override]
-        return self.about.channels
+        return self.description.channels
 
     def array(self, what: str, dtype: type[np.generic], *shape: int) -> np.ndarray:
         """A read-only array (N, *shape), mapped into memory; DataError for a file that is another or damaged."""
@@ -109,12 +92,13 @@ class CachedDataset(Items):
                 raise ValueError(f"it must be {np.dtype(dtype)} of {shape}, got {array.dtype} of {array.shape}")
         except Exception as error:
             # A damaged header makes NumPy raise exceptions of any kind.
-            raise DataError(f"cannot read {path} ({reason_of(error)}); {AGAIN}") from None
+            raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
         return array
 
     @cached_property
     def images(self) -> np.ndarray:
-        return self.array("images", np.uint8, self.about.channels, self.about.image_size, self.about.image_size)
+        size = self.description.image_size
+        return self.array("images", np.uint8, self.n_channels, size, size)
 
     @cached_property
     def known_broken(self) -> Mapping[int, SkippedFile]:  # type: ignore[override]
@@ -127,12 +111,12 @@ class CachedDataset(Items):
     def name(self, number: int) -> str:
         return f"number {number} of {self.role} in {self.folder}"
 
-    def read_batch(self, numbers: np.ndarray, image_size: int, levels: Levels | None) -> ReadPart:
-        if image_size != self.about.image_size:
+    def read_batch(self, numbers: np.ndarray, image_size: int, levels: object) -> ReadPart:
+        if image_size != self.description.image_size:
             # Resized twice, they would be other images.
             raise DataError(
-                f"the images in {self.folder} were prepared with {self.about.image_size} pixels a side, but are to be "
-                f"read with {image_size}: give that image size, or prepare them anew with {image_size}"
+                f"the images in {self.folder} were prepared with {self.description.image_size} pixels a side, but are "
+                f"to be read with {image_size}: give that image size, or prepare them anew with {image_size}"
             )
         known = self.known_broken
         broken = [(place, known[number]) for place, number in enumerate(numbers.tolist()) if number in known]
@@ -157,24 +141,31 @@ class CachedDataset(Items):
 
 def cached_source(folder: Path) -> Source:
     """The prepared images as a source. Those of a test part are not looked at before they are asked for."""
-    about = About.read(folder)
+    path = folder / PREPARED_NAME
+    if not path.is_file():
+        raise DataError(f"the images in {folder} are half prepared: run hba prepare again, with the same --out")
+    try:
+        found = Description.model_validate_json(read_text(path))
+        if "train" not in found.parts:
+            raise ValueError("there is no part train")
+    except (OSError, ValueError) as error:
+        reason = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
+        raise DataError(f"cannot read {path} ({reason}); prepare the images anew") from None
 
     def pool(role: Role) -> Pool:
-        items = CachedDataset(folder, role, about)
-        n_classes = len(about.class_names)
-        labels = items.array("labels", np.bool_, n_classes) if about.multi_label else items.array("labels", np.int64)
-        unused = tuple(SkippedFile(path, reason) for _, path, reason in items.entry.unused)
-        return Pool(items, np.array(labels), unused=unused)
+        items, n_classes = CachedDataset(folder, role, found), len(found.class_names)
+        labels = items.array("labels", np.bool_, n_classes) if found.multi_label else items.array("labels", np.int64)
+        return Pool(items, np.array(labels), np.arange(len(labels)))
 
     return Source(
         name=str(folder),
-        class_names=about.class_names,
+        class_names=found.class_names,
         train=pool("train"),
-        val=pool("val") if "val" in about.parts else None,
-        test=partial(pool, "test") if "test" in about.parts else None,
-        test_size=about.test_size,
-        left_out=tuple(SkippedFile(path, reason) for path, reason in about.left_out),
-        facts=(*about.facts, f"images were prepared from {about.source}"),
+        val=pool("val") if "val" in found.parts else None,
+        test=partial(pool, "test") if "test" in found.parts else None,
+        test_size=found.test_size,
+        left_out=tuple(SkippedFile(path, reason) for path, reason in found.left_out),
+        facts=(*found.facts, f"images were prepared from {found.source}"),
     )
 
 
@@ -196,72 +187,63 @@ def check_out(folder: Path) -> None:
         raise RunError(f"{folder} must be a new or an empty folder, but holds {min(names)}; choose another --out")
 
 
-def write_cache(
-    folder: Path, source: Source, image_size: int, levels: Levels | None, on_read: OnRead | None
-) -> Prepared:
+def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
     """Prepare all images of the source. RunError for a folder that has no room."""
     pools: dict[Role, Pool] = {"train": source.train}
     pools |= {"val": source.val} if source.val is not None else {}
     pools |= {"test": source.test()} if source.test is not None else {}
-    total = sum(map(len, pools.values()))
+    total, done = sum(map(len, pools.values())), 0
     entries: dict[Role, PartEntry] = {}
+
+    def count(n_images: int) -> None:
+        if on_read is not None:
+            on_read(done + n_images, total)
+
     try:
         write_text(folder / PREPARING_NAME, "{}")
         for role, pool in pools.items():
-            before = sum(len(pools[other]) for other in entries)
-
-            def count(done: int, before: int = before) -> None:
-                if on_read is not None:
-                    on_read(before + done, total)
-
-            entries[role] = _write_part(folder, role, pool, image_size, count)
+            entries[role] = _write_part(folder, role, pool, count)
+            done += len(pool)
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
-    text = About(
+    unused = (*source.left_out, *(item for pool in pools.values() for item in pool.unused))
+    description = Description(
         source=printable(source.name),
         class_names=tuple(map(printable, source.class_names)),
-        image_size=image_size,
+        image_size=source.train.image_size,
         channels=source.train.items.n_channels,
         multi_label=is_multi_label(source.train.labels),
-        levels=levels,
         test_size=source.test_size,
         facts=source.facts,
-        left_out=tuple((printable(item.path), item.reason) for item in source.left_out),
+        left_out=tuple((printable(item.path), item.reason) for item in unused),
         parts=entries,
-    ).model_dump_json(indent=2)
-    write_text(folder / PREPARED_NAME, text + "\n")
+    )
+    write_text(folder / PREPARED_NAME, description.model_dump_json(indent=2) + "\n")
     (folder / PREPARING_NAME).unlink()
     broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
-    unused = [item for pool in pools.values() for item in pool.unused]
     n_images = {role: entry.images - len(entry.broken) for role, entry in entries.items()}
-    return Prepared(folder, image_size, source.class_names, n_images, (*source.left_out, *unused, *broken))
+    return Prepared(folder, description.image_size, source.class_names, n_images, (*unused, *broken))
 
 
-def _write_part(folder: Path, role: Role, pool: Pool, image_size: int, count: Callable[[int], None]) -> PartEntry:
-    n, done, digest = len(pool), 0, hashlib.sha256()
-    broken: list[tuple[int, str, str]] = []
-    shape = (n, pool.items.n_channels, image_size, image_size)
-    with (
-        (folder / f"{role}_images.npy").open("wb") as file,
-        contextlib.closing(pool.read_parts(np.arange(n), image_size)) as parts,
-    ):
+def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], None]) -> PartEntry:
+    digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
+    shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
+    with (folder / f"{role}_images.npy").open("wb") as file, contextlib.closing(pool.read_parts()) as parts:
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for images, lost in parts:
+        for start, images, lost in parts:
             pixels = images.numpy().tobytes()
             file.write(pixels)
             digest.update(pixels)
-            broken += [(done + place, printable(item.path), item.reason) for place, item in lost]
-            done += len(images)
-            count(done)
-    check_readable(n, [SkippedFile(name, reason) for _, name, reason in broken])
+            broken |= lost
+            count(start + len(images))
+    pool.without(broken)
     hashes = [(one.key, one.content()) for one in pool.hashes()]
     rows = [(key, -1 if content is None else content) for key, content in hashes]
     np.save(folder / f"{role}_identities.npy", np.array(rows, dtype=np.int64))
     np.save(folder / f"{role}_labels.npy", pool.labels)
     return PartEntry(
-        images=n,
+        images=len(pool),
         digest=digest.hexdigest(),
         identified_by=pool.hashed_by,
-        unused=tuple((-1, printable(item.path), item.reason) for item in pool.unused),
-        broken=tuple(broken),
+        broken=tuple((row, printable(item.path), item.reason) for row, item in broken.items()),
     )

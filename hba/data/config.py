@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.arrays import DATASET_NAMES, NATIVE_IMAGE_SIZES
-from hba.data.folder import holds_images
 from hba.data.labels import split_called
 from hba.data.reading import Levels
 from hba.data.splits import shipped_class_lists
@@ -23,8 +22,6 @@ ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
-DATASET = "dataset:"
-"""Written before the name of a dataset where a folder has that name too."""
 LAST_SEED = 2**32 - 1
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -36,8 +33,6 @@ def _checked_levels(levels: Levels) -> Levels:
 
 
 TwoLevels = Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)]
-
-
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -136,33 +131,16 @@ def run_name(data: str) -> str:
     return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-")
 
 
-def check_clash(data: object, data_root: object = None) -> None:
-    """SettingsError for the name of a data set that is the name of a folder of images here, too."""
-    if not isinstance(data, str) or data not in DATASET_NAMES:
-        return
-    # ImageNet itself is in data_root.
-    if Path(data).resolve() != Path(str(data_root or "data"), data).resolve() and holds_images(Path(data)):
-        raise SettingsError(
-            f"{data} is the name of a dataset, and of a folder of images here: write ./{data} for the folder, "
-            f"{DATASET}{data} for the dataset"
-        )
-
-
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute paths of data and of a file of classes, which are found from anywhere.
 
-    The name of a data set stays, without `dataset:` before it. Prepared images bring their size. SettingsError for text
-    that cannot be a path.
+    The name of a data set stays. Prepared images bring their size. SettingsError for text that cannot be a path.
     """
     resolved = dict(settings)
     for name in ("data", "classes"):
         if isinstance(given := settings.get(name), str | Path) and not is_text(str(given)):
             raise SettingsError(f"{name} {TEXT_RULE}, got {str(given)!r}")
     data, classes = settings.get("data"), settings.get("classes")
-    if isinstance(data, str) and data.startswith(DATASET):
-        data = resolved["data"] = data.removeprefix(DATASET)
-        if data not in DATASET_NAMES:
-            raise SettingsError(f"unknown dataset {data!r}; known: {', '.join(DATASET_NAMES)}")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)
         # The paths in a table are relative to its own folder, not to the one that a link leads to.

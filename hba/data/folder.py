@@ -8,11 +8,11 @@ from pathlib import Path
 from hba.data.labels import SPLITS, split_called
 from hba.data.pool import FileItems, Part, Source, source_of
 from hba.data.reading import SkippedFile, image_endings
-from hba.errors import DataError, RunError
+from hba.errors import DataError
 from hba.utils.files import LOCK_NAME, RUNS
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
-"""What systems put into folders; lower case."""
+"""What systems put into folders, beside hidden files; lower case."""
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
@@ -51,11 +51,6 @@ def _part(folder: Path) -> Part:
     return Part(FileItems.of(folder, paths), names, tuple(unused))
 
 
-def is_clutter(name: str) -> bool:
-    """Whether a file or folder of that name is hidden, or was put there by a system."""
-    return name.startswith(".") or name.lower() in CLUTTER
-
-
 def subfolders(folder: Path) -> list[Path]:
     """Sorted by name, without clutter and without runs that were begun among the images."""
     found = [entry for entry in _entries(folder) if Path(entry.path).is_dir() and not _holds_runs(entry)]
@@ -69,28 +64,11 @@ def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
     return images, [SkippedFile(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
 
 
-def holds_images(folder: Path) -> bool:
-    """Whether there is an image in the folder or its sub-folders; it looks for the first only."""
-    return folder.is_dir() and any(not reason for _, reason in _files(folder))
-
-
-def check_beside(out: Path, data: str) -> None:
-    """RunError for a run that would lie among the images of a folder, where its own pictures would count as images.
-
-    data: of settings, where folders are absolute and all else is a name. The folder `runs` of the commands is not read.
-    """
-    folder, run = Path(data).resolve(), out.resolve()
-    if not (Path(data).is_absolute() and folder.is_dir() and run.is_relative_to(folder)):
-        return
-    if run.relative_to(folder).parts[:1] != (RUNS.name,):
-        raise RunError(f"out must not lie among the images in {data}, got {run}; choose another folder")
-
-
 def _entries(folder: Path | str) -> "list[os.DirEntry[str]]":
     """What lies in the folder, but clutter. os.scandir tells files from folders without asking for each of them."""
     try:
         with os.scandir(folder) as entries:
-            return [entry for entry in entries if not is_clutter(entry.name)]
+            return [one for one in entries if not one.name.startswith(".") and one.name.lower() not in CLUTTER]
     except OSError as error:
         raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
 
@@ -108,8 +86,9 @@ def _files(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _holds_runs(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is where commands put their runs: it holds folders with a run's lock."""
-    return entry.name == RUNS.name and any(Path(entry.path).glob(f"*/{LOCK_NAME}"))
+    """Whether it is a run, or where commands put their runs: it holds a run's lock, or folders with one."""
+    path = Path(entry.path)
+    return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
 
 
 def _why_no_image(entry: "os.DirEntry[str]") -> str:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from hba.errors import DataError
-from hba.utils.text import counted
 
 SPLITS = ("train", "val", "test")
 _ROLE_OF: Mapping[str, str] = MappingProxyType(
@@ -167,12 +166,3 @@ def numbered(
     for row, of_image in zip(found, names, strict=True):
         row[[number[name] for name in of_image]] = True
     return found
-
-
-def multi_label_fact(labels: np.ndarray) -> str:
-    """What to know of labels (n, classes)."""
-    per_image = labels.sum(axis=1)
-    return (
-        f"labels an image: {per_image.mean():.2g} on average, {counted(int((per_image == 0).sum()), 'image')} without; "
-        "splits that are drawn are drawn at random, not by class"
-    )

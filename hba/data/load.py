@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from hba.data.arrays import DATASET_NAMES, TORCHVISION, ArrayItems, builtin_source, from_dataset, npz_source
+from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
-from hba.data.config import DataConfig, check_clash, format_of, resolved_data
+from hba.data.config import DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import CPU, EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.leakage import Listing, SeenImages, hashes_of_pixels
@@ -34,12 +34,11 @@ IDLE = ("train_size", "val_size", "stream", "workers")
 """Settings of data that say nothing of prepared images."""
 
 
-def check_data(data: object, wanted: type[SearchData] | type[EvaluationData], data_root: object = None) -> None:
-    """SettingsError for data of another type than a search or an evaluation takes, and for an ambiguous name.
+def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
+    """SettingsError for data of another type than a search or an evaluation takes.
 
     Whether a Dataset, a list or a tuple can be used turns out when it is read.
     """
-    check_clash(data, data_root)
     if data is None or is_dataset(data) or isinstance(data, str | Path | wanted):
         return
     raise SettingsError(
@@ -69,7 +68,11 @@ def find_source(config: DataConfig) -> Source:
     else:
         source = {"npz": npz_source, "prepared": cached_source, "folder": folder_source}[kind](place)
     skip_broken = config.skip_broken or kind == "prepared"
-    source = source.map(lambda pool: replace(pool, skip_broken=skip_broken, levels=config.levels))
+
+    def with_settings(pool: Pool) -> Pool:
+        return replace(pool, image_size=config.stored_size, skip_broken=skip_broken, levels=config.levels)
+
+    source = source.map(with_settings)
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -134,9 +137,9 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before:
             on_read(before + done, total)
 
     if not _is_streamed(pool, config):
-        return pool.read(np.arange(len(pool)), config.stored_size, count)
+        return pool.read(count)
     count(len(pool))
-    return StreamedImages.of(pool, config.stored_size, config.workers)
+    return StreamedImages.of(pool, config.workers)
 
 
 def _is_streamed(pool: Pool, config: DataConfig) -> bool:
@@ -207,7 +210,7 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
         source = find_source(config)
         splits = split(source, None, None, config.split_seed)
         source = replace(source, facts=_facts(source, splits))
-        return write_cache(folder, source, config.stored_size, config.levels, on_read)
+        return write_cache(folder, source, on_read)
 
 
 def is_dataset(data: object) -> bool:
@@ -274,7 +277,7 @@ def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> L
 
 def _source_in_memory(name: str, class_names: tuple[str, ...], images: LabelledImages) -> Source:
     """A source from which no test split is drawn, because it has one."""
-    pool = Pool(ArrayItems(images.images.numpy, name), images.labels.numpy())
+    pool = in_memory(images.images.numpy(), images.labels.numpy(), name)
     return Source(name, class_names, pool, test=lambda: pool)
 
 

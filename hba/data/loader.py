@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
-from hba.data.pool import Pool, ReadPart, broken_image
+from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
 from hba.distributed.process_info import size
@@ -85,17 +85,6 @@ def default_workers() -> int:
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-@dataclass(frozen=True)
-class _Batches(Dataset[ReadPart]):
-    """Batches of a pool, for a DataLoader: an index is an array of the numbers of items."""
-
-    pool: Pool
-    image_size: int
-
-    def __getitem__(self, numbers: np.ndarray) -> ReadPart:
-        return self.pool.items.read_batch(numbers, self.image_size, self.pool.levels)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedImages:
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
@@ -106,7 +95,6 @@ class StreamedImages:
     """
 
     pool: Pool
-    image_size: int
     labels: Tensor
     workers: int
     left_out: tuple[SkippedFile, ...] = ()
@@ -119,11 +107,15 @@ class StreamedImages:
         return f"StreamedImages({len(self)} images of {self.image_size} pixels, {first} first)"
 
     @staticmethod
-    def of(pool: Pool, image_size: int, workers: int | None) -> "StreamedImages":
+    def of(pool: Pool, workers: int | None = None) -> "StreamedImages":
         """The images of a pool. Where it skips broken images, all are read once to find them."""
-        chosen, lost = pool.without_broken(image_size)
-        n_workers = default_workers() if workers is None else workers
-        return StreamedImages(chosen, image_size, torch.from_numpy(chosen.labels), n_workers, lost)
+        broken = pool.find_broken() if pool.skip_broken else {}
+        chosen, n_workers = pool.without(broken), default_workers() if workers is None else workers
+        return StreamedImages(chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values()))
+
+    @property
+    def image_size(self) -> int:
+        return self.pool.image_size
 
     @property
     def n_channels(self) -> int:
@@ -177,7 +169,7 @@ class StreamedImages:
     def _read(self, parts: Sequence[np.ndarray]) -> Generator[Batch]:
         """The images at the indices of each part. The processes that read end with the generator."""
         loader = DataLoader(
-            _Batches(self.pool, self.image_size),
+            self.pool,
             batch_size=None,
             sampler=[self.pool.numbers[part] for part in parts],
             num_workers=min(self.workers, len(parts)),

@@ -3,18 +3,20 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from hba.data.images import LabelledImages
-from hba.data.labels import is_multi_label, multi_label_fact, numbered, present_classes
+from hba.data.labels import is_multi_label, numbered
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import Levels, SkippedFile, is_deep, levels_for, opened, read_image, to_8_bits
 from hba.errors import DataError
@@ -119,26 +121,27 @@ class FileItems(Items):
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class Pool(Dataset[ReadPart]):
     """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
 
-    unused: files that are no images, and classes without any. skip_broken: omit unreadable images and report them,
-    instead of DataError. levels: see reading.py.
+    unused: files that are no images. image_size: side in pixels that images are read with. skip_broken: omit unreadable
+    images and report them, instead of DataError. levels: see reading.py.
     """
 
     items: Items
     labels: np.ndarray
-    numbers: np.ndarray = field(default_factory=lambda: np.array([], dtype=np.int64))
+    numbers: np.ndarray
     unused: tuple[SkippedFile, ...] = ()
+    image_size: int = 32
     skip_broken: bool = False
     levels: Levels | None = None
 
-    def __post_init__(self) -> None:
-        if len(self.numbers) != len(self.labels):
-            object.__setattr__(self, "numbers", np.arange(len(self.labels)))
-
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __getitem__(self, numbers: np.ndarray) -> ReadPart:
+        """The images of these numbers, as a DataLoader asks for them."""
+        return self.items.read_batch(numbers, self.image_size, self.levels)
 
     @property
     def hashed_by(self) -> Kind:
@@ -160,19 +163,25 @@ class Pool:
         kept = self.take(np.flatnonzero(np.isin(self.labels, classes)))
         return replace(kept, labels=np.searchsorted(classes, kept.labels))
 
+    def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
+        """The images but those at the places of broken ones. DataError where none is left."""
+        if len(broken) == len(self):
+            raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
+        return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
+
     def check_levels(self) -> str | None:
         """A sentence on the levels of images of more than 8 bits; None where there are none.
 
         DataError where most of at most CHECKED images, evenly spread, are nearly black or white.
         """
-        chosen = self.numbers[:: max(1, len(self) // CHECKED)][:CHECKED].tolist()
+        chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
         found = [values for number in chosen if (values := self.items.deep(number)) is not None]
         finite = [values for values in found if np.isfinite(values).all()]
         if not finite:
             return None
         low, high = self.levels or levels_for(finite[0].dtype)
         seen = [to_8_bits(values, self.levels) for values in finite]
-        if np.median([pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen]) > 0.5:
+        if sum(pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen) > len(seen) / 2:
             raise DataError(
                 f"images of more than 8 bits are nearly black or white between the levels {low:.7g} and {high:.7g}: "
                 f"{self.items.name(chosen[0])} has {finite[0].min():.7g} to {finite[0].max():.7g}; give the levels "
@@ -180,60 +189,44 @@ class Pool:
             )
         return f"in images of more than 8 bits, level {low:.7g} is black and {high:.7g} white"
 
-    def read_parts(self, indices: np.ndarray, image_size: int) -> Generator[ReadPart]:
-        """The images at the indices in parts, in order, read by several threads. DataError without skip_broken."""
+    def read_parts(self) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
+        """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
 
-        def read(numbers: np.ndarray) -> ReadPart:
-            return self.items.read_batch(numbers, image_size, self.levels)
-
-        parts = np.split(self.numbers[indices], range(AT_ONCE, len(indices), AT_ONCE))
+        Several threads read. DataError for a broken image without skip_broken.
+        """
+        starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
         try:
-            for images, broken in threads.map(read, parts):
+            parts = threads.map(self.__getitem__, (self.numbers[start : start + AT_ONCE] for start in starts))
+            for start, (images, broken) in zip(starts, parts, strict=True):
                 if broken and not self.skip_broken:
                     raise broken_image(broken[0][1])
-                yield images, broken
+                yield start, images, {start + place: item for place, item in broken}
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def read(
-        self, indices: np.ndarray, image_size: int, on_read: Callable[[int], None] | None = None
-    ) -> LabelledImages:
-        """The images at the indices in memory, without those that cannot be read. on_read: told how many are done."""
+    def read(self, on_read: Callable[[int], None] = lambda done: None) -> LabelledImages:
+        """The images in memory, without those that cannot be read. on_read: called with the number that is done."""
         # Arrays are read from their file here, before threads ask for them.
-        images = torch.empty(len(indices), self.items.n_channels, image_size, image_size, dtype=torch.uint8)
-        done, broken = 0, dict[int, SkippedFile]()
-        with contextlib.closing(self.read_parts(indices, image_size)) as parts:
-            for part, lost in parts:
-                images[done : done + len(part)] = part
-                broken |= {done + place: item for place, item in lost}
-                done += len(part)
-                if on_read is not None:
-                    on_read(done)
-        check_readable(len(indices), broken.values())
+        images = torch.empty(len(self), self.items.n_channels, self.image_size, self.image_size, dtype=torch.uint8)
+        broken: dict[int, SkippedFile] = {}
+        with contextlib.closing(self.read_parts()) as parts:
+            for start, part, lost in parts:
+                images[start : start + len(part)] = part
+                broken |= lost
+                on_read(start + len(part))
+        kept = self.without(broken)
         if broken:
-            kept = np.setdiff1d(np.arange(len(indices)), list(broken))
-            images, indices = images[torch.from_numpy(kept)], indices[kept]
-        return LabelledImages(images, torch.from_numpy(self.labels[indices]), tuple(broken.values()))
+            images = images[torch.from_numpy(np.setdiff1d(np.arange(len(self)), list(broken)))]
+        return LabelledImages(images, torch.from_numpy(kept.labels), tuple(broken.values()))
 
-    def without_broken(self, image_size: int) -> tuple["Pool", tuple[SkippedFile, ...]]:
-        """The images that can be read, and the others. Without skip_broken none is tried.
-
-        It reads all images once, where the items do not know their broken ones. DataError where none can be read.
-        """
-        if not self.skip_broken:
-            return self, ()
-        broken, done = dict[int, SkippedFile](), 0
-        if self.items.known_broken is None:
-            with contextlib.closing(self.read_parts(np.arange(len(self)), image_size)) as parts:
-                for images, lost in parts:
-                    broken |= {done + place: item for place, item in lost}
-                    done += len(images)
-        else:
-            known = self.items.known_broken
-            broken = {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
-        check_readable(len(self), broken.values())
-        return self.take(np.setdiff1d(np.arange(len(self)), list(broken))), tuple(broken.values())
+    def find_broken(self) -> dict[int, SkippedFile]:
+        """The images that cannot be read, by place; all are read, where the items do not know their broken ones."""
+        known = self.items.known_broken
+        if known is not None:
+            return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
+        with contextlib.closing(self.read_parts()) as parts:
+            return {place: item for _, _, lost in parts for place, item in lost.items()}
 
 
 @dataclass(frozen=True)
@@ -302,22 +295,11 @@ def source_of(
         part = trained if role == "train" else parts[role]()
         labels = numbered(part.names, names, f"the split {role} of {data}", is_multi)
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
-        # Splitting refuses a class without training images.
-        absent = sorted(set(range(len(names))) - set(present_classes(labels))) if role != "train" else []
-        unused = [SkippedFile(f"{data}, {role}, {names[label]}", "no image of this class") for label in absent]
-        return Pool(part.items, labels[order], order, (*part.unused, *unused))
+        return Pool(part.items, labels[order], order, part.unused)
 
-    train = pool("train")
-    facts = (*facts, *([multi_label_fact(train.labels)] if is_multi else []))
-    val, test = pool("val") if "val" in parts else None, (lambda: pool("test")) if "test" in parts else None
-    return Source(str(data), names, train, val, test, left_out=tuple(left_out), facts=facts)
+    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
+    return Source(str(data), names, pool("train"), val, test, left_out=tuple(left_out), facts=tuple(facts))
 
 
 def broken_image(item: SkippedFile) -> DataError:
     return DataError(f"cannot read the image {item.path} ({item.reason}); mend or remove it, or use --skip-broken")
-
-
-def check_readable(n_images: int, broken: Iterable[SkippedFile]) -> None:
-    """DataError where all images are broken."""
-    if len(lost := list(broken)) == n_images:
-        raise DataError(f"none of {n_images} images could be read, {lost[0].path} first")

@@ -31,7 +31,7 @@ _one_large = threading.Lock()
 
 @dataclass(frozen=True)
 class SkippedFile:
-    """A file that is not used, or a class without images, and the reason in a few words."""
+    """A file that is not used, and the reason in a few words."""
 
     path: str
     reason: str

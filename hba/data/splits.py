@@ -4,6 +4,7 @@ Images of several labels are drawn at random instead: no split can have the shar
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -45,31 +46,40 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     """
     labels = source.train.labels
     available, test = np.arange(len(labels)), None
-    named_parts = ["training", *(["validation"] if source.val is None else [])]
-    _check_classes(source, labels, named_parts + (["test"] if source.test is None else []))
+    parts = [name for name, own in (("train", None), ("val", source.val), ("test", source.test)) if own is None]
+    _check_classes(source, parts)
     if source.test is None:
-        test_size = source.test_size or _default_size(source, labels)
-        test = _take(source, labels, available, test_size, keep=len(named_parts), seed=seed, part="test")
+        size = source.test_size or _default_size(source, labels)
+        test = _take(source, labels, available, size, keep=len(parts) - 1, seed=seed, part="test")
         available = np.setdiff1d(available, test)
     if source.val is None:
         val_size = val_size or _default_size(source, labels[available])
-        if (train_size or 0) + val_size > len(available):
-            raise DataError(
-                f"training and validation sizes must add up to at most the {len(available)} images that {source.name} "
-                f"has for them, got {train_size or 0} + {val_size}"
-            )
-        val = _take(source, labels, available, val_size, keep=1, seed=seed, part="validation")
+        val = _take(source, labels, available, val_size, keep=1, seed=seed, part="val")
         rest = np.setdiff1d(available, val)
     else:
         rest = available
         val_labels = source.val.labels
-        val = _take(source, val_labels, np.arange(len(val_labels)), val_size, keep=0, seed=seed, part="validation")
+        val = _take(source, val_labels, np.arange(len(val_labels)), val_size, keep=0, seed=seed, part="val")
     return Splits(available, take_training(source, rest, train_size, seed), val, test)
+
+
+def _check_classes(source: Source, parts: Sequence[str]) -> None:
+    """DataError where there are fewer images, or images of a class, than parts."""
+    labels, what = source.train.labels, source.name
+    fewest = len(labels)
+    if not is_multi_label(labels):
+        counts = np.bincount(labels, minlength=len(source.class_names))
+        fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
+    if fewest < len(parts):
+        raise DataError(
+            f"{what} has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}; add some, or choose "
+            "classes without it"
+        )
 
 
 def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
     """All of the indices into the training pool, or a part of `size` of them, stratified for single labels."""
-    return _take(source, source.train.labels, indices, size, keep=0, seed=seed, part="training")
+    return _take(source, source.train.labels, indices, size, keep=0, seed=seed, part="train")
 
 
 def _default_size(source: Source, labels: np.ndarray) -> int:
@@ -92,8 +102,8 @@ def _take(
     most = len(indices) - keep * n_classes
     if not n_classes <= size <= most:
         raise DataError(
-            f"the {part} size must lie between {n_classes}, one image{'' if is_multi else ' for each class'}, and "
-            f"{most}, which is what {source.name} has for it, got {size}"
+            f"{part}_size must lie between {n_classes}, one image{'' if is_multi else ' for each class'}, and {most}, "
+            f"which is what {source.name} has left for it, got {size}"
         )
     rng = np.random.default_rng(seed)
     if is_multi:
@@ -103,10 +113,8 @@ def _take(
         return np.sort(indices[chosen])
     classes, counts = np.unique(labels, return_counts=True)
     shares = _shares(counts, counts - keep, size)
-    parts = [
-        rng.permutation(np.flatnonzero(labels == label))[:share] for label, share in zip(classes, shares, strict=True)
-    ]
-    return np.sort(indices[np.concatenate(parts)])
+    drawn = [rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, shares, strict=True)]
+    return np.sort(indices[np.concatenate(drawn)])
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
@@ -122,19 +130,6 @@ def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
         distance = np.where(movable, step * (proportion - shares), -np.inf)
         shares[distance.argmax()] += step
     return shares
-
-
-def _check_classes(source: Source, labels: np.ndarray, parts: list[str]) -> None:
-    """DataError where there are fewer images, or images of a class, than parts."""
-    fewest, what = len(labels), source.name
-    if not is_multi_label(labels):
-        counts = np.bincount(labels, minlength=len(source.class_names))
-        fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
-    if fewest < len(parts):
-        raise DataError(
-            f"{what} has {counted(fewest, 'image')}, but needs at least {len(parts)}, one each for {', '.join(parts)}; "
-            "add some, or choose classes without it"
-        )
 
 
 def shipped_class_lists() -> list[str]:

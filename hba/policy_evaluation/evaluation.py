@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.folder import check_beside
 from hba.data.images import EvaluationData
 from hba.data.labels import error_note
 from hba.data.load import AnyDataset, as_evaluation_data, check_data, is_dataset, load_evaluation_data
@@ -115,7 +114,7 @@ def evaluate(
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_executor(jobs, cluster, gpus_per_training)
-    check_data(data, EvaluationData, settings.get("data_root"))
+    check_data(data, EvaluationData)
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
     own_network = None if network is None else CustomNetwork.of(network)
@@ -222,7 +221,6 @@ def _stored(
         return None
     path = folder / RESULTS_NAME
     if not resume:
-        check_beside(folder, config.data)
         if path.exists():
             raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
         return None

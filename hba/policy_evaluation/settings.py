@@ -122,7 +122,7 @@ def explain(
     baseline augmentation), the preset or the paper's Table 11, `earlier evaluation` (that of config), `given`. Trains
     nothing and reads no images.
     """
-    check_data(data, EvaluationData, settings.get("data_root"))
+    check_data(data, EvaluationData)
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     taken: Mapping[str, Any] = {}
     if config is not None:

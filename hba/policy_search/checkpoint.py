@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from hba.data.folder import check_beside
 from hba.errors import RunError
 from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN
 from hba.schedule.library import POLICY_NAME
@@ -38,9 +37,8 @@ class RunFolder:
     def has_checkpoint(self) -> bool:
         return self.checkpoint.exists() or self.checkpoint_before.exists()
 
-    def check_free(self, images: str = "") -> None:
-        """Raise RunError if the folder already holds a run that has found something, or lies in that of the images."""
-        check_beside(self.path, images)
+    def check_free(self) -> None:
+        """Raise RunError if the folder already holds a run that has found something."""
         if self.has_checkpoint():
             raise RunError(f"{self.path} already holds a run: add --resume to resume it, or choose another --out")
         if self.policy.exists():

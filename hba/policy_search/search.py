@@ -115,7 +115,7 @@ def search(
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
         if not resume:
-            broadcast_from_rank0(partial(folder.check_free, chosen.data) if folder is not None else lambda: None)
+            broadcast_from_rank0(lambda: None if folder is None else folder.check_free())
         return _search(data, chosen, settings, custom_components(network, space), folder, callback, budget)
 
 
@@ -135,7 +135,7 @@ def chosen_config(
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1 and names != ["preset", "paper"]:
         raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
-    check_data(data, SearchData, settings.get("data_root"))
+    check_data(data, SearchData)
     own = custom_components(network, space)
     of_space: dict[str, Any] = {} if space is None else {"space": space}
     if isinstance(space, SearchSpace):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hba.data.config import LAST_SEED, resolved_data
-from hba.data.folder import check_beside
 from hba.data.images import CPU, SearchData
 from hba.data.load import is_dataset
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
@@ -105,7 +104,6 @@ def _new_seeds(folder: Path, data: Any, seeds: int | None, settings: Mapping[str
     if any(run.has_checkpoint() or run.policy.exists() for run in runs):
         raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
     config = chosen_config(data, **settings)
-    check_beside(folder, config.data)
     wanted = [*range(config.seed, config.seed + (seeds or 0))]
     own = custom_components(settings.get("network"), settings.get("space"))
     _write_configs(folder, wanted, config.flat(), [*own])

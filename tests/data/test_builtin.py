@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,18 @@ from in_memory import in_memory
 from PIL import Image
 from scipy.io import savemat
 
-from hba.data import load_evaluation_data, load_search_data
+from hba.data import LabelledImages, load_evaluation_data, load_search_data
 from hba.data.arrays import NATIVE_IMAGE_SIZES, builtin_source
 from hba.data.config import DataConfig
+from hba.data.pool import Pool
 from hba.errors import DataError
 from hba.preprocessing import BASELINES
 
 N_TRAIN, N_TEST = 60, 20
+
+
+def read(pool: Pool, image_size: int) -> LabelledImages:
+    return replace(pool, image_size=image_size).read()
 
 
 def labels_of(n: int, n_classes: int = 10) -> np.ndarray:
@@ -37,7 +43,7 @@ def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> No
     from sklearn.datasets import load_digits
 
     source, known = builtin_source("digits", Path("nowhere"), False), load_digits()
-    data = source.train.read(np.arange(1797), 8)
+    data = read(source.train, 8)
     assert data.images.shape == (1797, 3, 8, 8)
     assert source.class_names == tuple("0123456789")
     assert data.labels.tolist() == known.target.tolist()
@@ -73,13 +79,13 @@ def test_fashion_mnist_is_read_from_torchvisions_raw_files(tmp_path: Path) -> No
     write_fashion(tmp_path, "train", train, labels_of(N_TRAIN))
     write_fashion(tmp_path, "t10k", test, labels_of(N_TEST)[::-1])
     source = builtin_source("fashionmnist", tmp_path, False)
-    data = source.train.read(np.arange(N_TRAIN), 28)
+    data = read(source.train, 28)
     assert all(np.array_equal(data.images[:, channel], train) for channel in range(3))
     assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
     assert (source.class_names[0], len(source.class_names)) == ("T-shirt/top", 10)
     assert NATIVE_IMAGE_SIZES["fashionmnist"] == 28
     assert source.test is not None
-    tested = source.test().read(np.array([3, 4]), 28)
+    tested = read(source.test().take(np.array([3, 4])), 28)
     assert np.array_equal(tested.images[:, 0], test[3:5])
     assert tested.labels.tolist() == [6, 5]
 
@@ -115,12 +121,12 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(tmp_path
     names = ["airplane", *(f"thing {index}" for index in range(1, 10))]
     (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
     source = builtin_source("cifar10", tmp_path, False)
-    data = source.train.read(np.arange(N_TRAIN), 32)
+    data = read(source.train, 32)
     assert np.array_equal(data.images, train)
     assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
     assert source.class_names == tuple(names)
     assert source.test is not None
-    assert np.array_equal(source.test().read(np.arange(N_TEST), 32).images, test)
+    assert np.array_equal(read(source.test(), 32).images, test)
 
 
 @pytest.mark.usefixtures("any_file_is_whole")
@@ -133,7 +139,7 @@ def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
     names = [f"fine {index}" for index in range(100)]
     (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": names, "coarse_label_names": ["coarse"] * 20}))
     source = builtin_source("cifar100", tmp_path, False)
-    data = source.train.read(np.arange(200), 32)
+    data = read(source.train, 32)
     assert np.array_equal(data.images, train)
     assert data.labels.tolist() == fine
     assert source.class_names == tuple(names)
@@ -159,7 +165,7 @@ def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(t
     write_svhn(tmp_path, "extra", extra, labels_of(90)[::-1])
     core, full = (builtin_source(name, tmp_path, False) for name in ("svhn", "svhn-full"))
     assert core.class_names == full.class_names == tuple("0123456789")
-    data, whole = core.train.read(np.arange(N_TRAIN), 32), full.train.read(np.arange(N_TRAIN + 90), 32)
+    data, whole = read(core.train, 32), read(full.train, 32)
     assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
     assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
     assert np.array_equal(whole.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))

@@ -5,15 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from hba.data.config import check_clash, display_name, format_of, resolved_data, run_name
-from hba.data.folder import check_beside, find_splits, folder_source
+from hba.data.config import display_name, format_of, run_name
+from hba.data.folder import find_splits, folder_source
 from hba.data.images import LabelledImages
 from hba.data.pool import Pool
-from hba.errors import DataError, HbaError, RunError, SettingsError
+from hba.errors import DataError
 
 
 def folder_with(folder: Path, *names: str) -> Path:
@@ -31,8 +30,7 @@ def files_of(pool: Pool) -> list[str]:
 
 
 def read_all(folder: Path, skip_broken: bool = False, **options: Any) -> LabelledImages:
-    pool = replace(folder_source(folder).train, skip_broken=skip_broken)
-    return pool.read(np.arange(len(pool)), 4, **options)
+    return replace(folder_source(folder).train, image_size=4, skip_broken=skip_broken).read(**options)
 
 
 def refusal(folder: Path) -> str:
@@ -57,8 +55,6 @@ def test_classes_and_files_are_sorted_and_splits_are_pools(tmp_path: Path) -> No
     assert source.test is not None
     found = [(files_of(pool), pool.labels.tolist()) for pool in (source.train, source.val, source.test())]
     assert found == [(["1.png", "2.png"], [0, 1]), (["3.png"], [1]), (["4.png", "5.png"], [0, 1])]
-    # A class without images is noted, but not of training images.
-    assert [item.path for item in source.val.unused] == [f"{tmp_path / 'b'}, val, cat"]
 
 
 def test_which_files_count(tmp_path: Path) -> None:
@@ -166,9 +162,8 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Pat
     folder = folder_with(tmp_path / "b", "cat/1.png", "dog/1.png", "runs/b-1/samples.png")
     (folder / "runs" / "b-1" / ".lock").touch()
     assert folder_source(folder).class_names == ("cat", "dog")
-    check_beside(folder / "runs" / "x", str(folder))
-    with pytest.raises(RunError):
-        check_beside(folder / "cat" / "x", str(folder))
+    folder_with(folder, "x/.lock/", "x/samples.png")
+    assert folder_source(folder).class_names == ("cat", "dog")
     (folder / "runs" / "b-1" / ".lock").unlink()
     assert folder_source(folder).class_names == ("cat", "dog", "runs")
 
@@ -181,20 +176,6 @@ def test_a_folder_that_cannot_be_used_is_one_line_that_names_it(tmp_path: Path) 
     for name in ("file.zip", "nothing"):
         assert name in refusal(tmp_path / name)
     assert ".npy" in refusal(tmp_path / "arrays")
-
-
-def test_a_name_that_could_mean_a_folder_or_a_data_set_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
-    folder_with(tmp_path, "digits/a/1.png")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsError, match=r"\./digits.*dataset:digits"):
-        check_clash("digits")
-    check_clash("./digits")
-    assert resolved_data({"data": "./digits"})["data"] == str(tmp_path / "digits")
-    assert resolved_data({"data": "dataset:digits"})["data"] == "digits"
-    with pytest.raises(HbaError, match="nothing"):
-        resolved_data({"data": "dataset:nothing"})
-    (tmp_path / "digits" / "a" / "1.png").unlink()
-    check_clash("digits")
 
 
 def test_formats_and_names_of_data(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,8 +105,8 @@ def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(tmp_path: Path
         file.write(b"more")
     found.add(streamed(tmp_path / "b").fingerprint())
     pool = pool_in(tmp_path / "b")
-    found.add(StreamedImages.of(pool, SIZE + 1, 0).fingerprint())
-    found.add(StreamedImages.of(pool.take(np.arange(9)), SIZE, 0).fingerprint())
+    found.add(StreamedImages.of(replace(pool, image_size=SIZE + 1), 0).fingerprint())
+    found.add(StreamedImages.of(pool.take(np.arange(9)), 0).fingerprint())
     assert len(found) == 5
 
 
@@ -132,7 +133,7 @@ def test_broken_images_are_found_first_and_left_out_as_from_memory(tmp_path: Pat
     for path in broken:
         path.write_bytes(b"no image")
     data, pool = streamed(tmp_path, 0, skip_broken=True), pool_in(tmp_path, skip_broken=True)
-    memory = pool.read(np.arange(20), SIZE)
+    memory = pool.read()
     assert [item.path for item in data.left_out] == list(map(str, broken))
     assert data.left_out == memory.left_out == data.to(torch.device("cpu")).left_out
     streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]

@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def pool_of(counts: list[int]) -> Pool:
     labels = np.repeat(np.arange(len(counts)), counts)
     labels = np.random.default_rng(0).permutation(labels)
-    return Pool(Items(), labels)
+    return Pool(Items(), labels, np.arange(len(labels)))
 
 
 def source_of(
@@ -181,25 +181,24 @@ def test_the_sources_own_test_size_counts() -> None:
 
 def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> None:
     for val, own_test, parts in (
-        (None, False, ["training", "validation", "test"]),
-        (None, True, ["training", "validation"]),
-        ([3, 3, 3], False, ["training", "test"]),
-        ([3, 3, 3], True, ["training"]),
+        (None, False, ["train", "val", "test"]),
+        (None, True, ["train", "val"]),
+        ([3, 3, 3], False, ["train", "test"]),
+        ([3, 3, 3], True, ["train"]),
     ):
         n = len(parts) - 1
         with pytest.raises(DataError, match=r"class 1.*pictures") as raised:
             split(source_of([9, n, 8], val=val, own_test=own_test), None, None, 0)
-        assert re.findall("training|validation|test", str(raised.value)) == parts
+        assert re.findall("train|val|test", str(raised.value)) == parts
 
 
 @pytest.mark.parametrize(
     ("train_size", "val_size", "words"),
     [
-        (None, 100, ["add up", "80", "100"]),
-        (50, 31, ["add up", "80", "50", "31"]),
-        (None, 1, ["validation", "2", "78", "got 1"]),
-        (None, 79, ["validation", "2", "78", "got 79"]),
-        (1, None, ["training", "2", "64", "got 1"]),
+        (50, 31, ["train_size", "2", "49", "got 50"]),
+        (None, 1, ["val_size", "2", "78", "got 1"]),
+        (None, 79, ["val_size", "2", "78", "got 79"]),
+        (1, None, ["train_size", "2", "64", "got 1"]),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_with_what_there_is(
