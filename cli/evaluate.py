@@ -12,41 +12,51 @@ import click
 
 import hba
 from hba.config.evaluation import INHERITED, EvaluationConfig
+from hba.config.presets import EVALUATION_PRESETS
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first, launched
-from hba.errors import DivergedError, HbaError, SettingsError
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, training_text
 from hba.report.results import read_results
 from hba.report.tables import balanced_table, errors_table, losses_table
-from hba.training.checkpoint import TRAININGS_NAME
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME
 from hba.utils.text import counted, duration
 
-from .completion import DATA, EVALUATION_PRESET, SCHEDULE
 from .help import SectionedCommand
-from .options import as_typed, given, number_option, path_option, settings_options
+from .options import (
+    DATA,
+    as_typed,
+    complete,
+    given,
+    number_option,
+    path_option,
+    schedule_argument,
+    settings_options,
+)
 from .terminal import (
-    class_words,
+    classes_line,
     console,
     json_option,
-    kept_line,
-    left_out_words,
     operations_file_option,
     run_folder,
     say,
     table,
-    terminated_as_interrupted,
+    trainings_kept,
 )
 
 HELP_WIDTH = 118
 
 
-@click.command(cls=SectionedCommand)
-@click.argument("schedule", shell_complete=SCHEDULE)
+@click.command(
+    cls=SectionedCommand,
+    params=settings_options(
+        EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
+    ),
+)
+@schedule_argument
 @click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--against",
@@ -54,7 +64,9 @@ HELP_WIDTH = 118
     show_default=True,
     help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules.",
 )
-@click.option("--preset", metavar="NAME", shell_complete=EVALUATION_PRESET, help="Settings by name, see `hba presets`.")
+@click.option(
+    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Settings by name, see `hba presets`."
+)
 @path_option("--out", help="Folder of the results. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
 @number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
@@ -66,9 +78,6 @@ HELP_WIDTH = 118
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
 @operations_file_option
-@settings_options(
-    EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
-)
 def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
@@ -90,46 +99,41 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
     The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
     --against.
     """
-    tensorboard = options.pop("tensorboard")
-    if options.pop("explain"):
-        if launched().rank == 0:
-            named = ("preset", "config", *EvaluationConfig.model_fields)
-            chosen = given({name: options[name] for name in named if name in options})
-            settings = hba.policy_evaluation.explain(schedule, data, **chosen).items()
-            rows = ((name, "" if value is None else as_typed(value), layer) for name, (value, layer) in settings)
-            console().print(table(("setting", "value", "from"), rows, "Settings; an empty value is not set"))
+    tensorboard, explain = options.pop("tensorboard"), options.pop("explain")
+    if explain:
+        _explain(schedule, data, options)
         return
-    if options["resume"] and out is None:
-        raise SettingsError("--resume needs --out, the folder of the evaluation to resume")
     others = [name.strip() for name in against.split(",") if name.strip()]
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
-        with redirected, run_folder(out, "evaluate") as folder, _Terminal() as terminal, terminated_as_interrupted():
+        with redirected, run_folder(out, "evaluate", resume=options["resume"]) as folder, _Terminal() as terminal:
             callback: Any = terminal
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
-            try:
+            with trainings_kept(folder, lambda: terminal.n_done):
                 result = hba.evaluate(schedule, data, against=others, out=folder, callback=callback, **given(options))
-            except (KeyboardInterrupt, HbaError) as error:
-                has_checkpoint = isinstance(error, KeyboardInterrupt) and (folder / TRAININGS_NAME).is_dir()
-                if terminal.n_done or has_checkpoint:
-                    say(kept_line(terminal.n_done, folder, has_diverged=isinstance(error, DivergedError)), err=True)
-                raise
         if is_first():
             _report(result, folder, as_json=as_json)
 
 
-def _baselines_text() -> str:
-    """What each reserved name stands for, as a paragraph that click does not wrap."""
-    width = max(map(len, BASELINES)) + 4
-    lines = [
-        textwrap.fill(baseline.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(width), subsequent_indent=" " * width)
-        for name, baseline in BASELINES.items()
-    ]
-    return "\b\n" + "\n".join(lines)
+evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
+    "BASELINES",
+    # A paragraph that click does not wrap.
+    "\b\n"
+    + "\n".join(
+        textwrap.fill(one.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(23), subsequent_indent=" " * 23)
+        for name, one in BASELINES.items()
+    ),
+)
 
 
-evaluate.help = inspect.cleandoc(evaluate.help or "").replace("BASELINES", _baselines_text())
+def _explain(schedule: str, data: str | None, options: dict[str, Any]) -> None:
+    if launched().rank == 0:
+        named = ("preset", "config", *EvaluationConfig.model_fields)
+        chosen = given({name: value for name, value in options.items() if name in named})
+        settings = hba.policy_evaluation.explain(schedule, data, **chosen).items()
+        rows = ((name, "" if value is None else as_typed(value), layer) for name, (value, layer) in settings)
+        console().print(table(("setting", "value", "from"), rows, "Settings; an empty value is not set"))
 
 
 class _Terminal(EvaluationProgress):
@@ -153,8 +157,8 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     """What an evaluation will do: the images, the network, the trainings, inherited settings and notes."""
     config = plan.config
     test = "" if plan.test_images is None else f" and {plan.test_images:,} test"
-    images = f"{plan.train_images:,} training{test} images of {class_words(plan.class_names)}"
-    yield f"{images}{left_out_words(plan.left_out, plan.folder)}"
+    classes = classes_line(plan.class_names, plan.left_out, plan.folder)
+    yield f"{plan.train_images:,} training{test} images of {classes}"
     yield (
         f"{plan.model} on {plan.device}, {config.side}x{config.side} pixels, "
         f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
@@ -162,11 +166,10 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
     where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
     seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
-    yield f"trainings: {plan.n_trainings} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
+    kept = f" and {plan.n_kept} that are kept" if plan.n_kept else ""
+    yield f"trainings: {plan.n_trainings}{kept} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"
-    if plan.n_kept:
-        yield f"trainings that are kept: {plan.n_kept}"
     if plan.inherited:
         taken = ", ".join(f"{name} {value}" for name, value in plan.inherited.items())
         yield f"settings as in the search on {plan.inherited_from}: {taken}"

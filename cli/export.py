@@ -12,30 +12,28 @@ from hba.exports import TARGETS, check, find_target
 from hba.schedule.library import policy_file
 from hba.schedule.summary import left_out
 
-from .apply import check_epoch, read_some
-from .completion import SCHEDULE
+from .apply import epoch_of, read_some
+from .options import file_option, path_option, schedule_argument
 from .terminal import console, operations_file_option, say, table
 
 MOST_REGULARIZERS = 8
 
 
 @click.command()
-@click.argument("schedule", shell_complete=SCHEDULE)
+@schedule_argument
 @click.option("--to", "to", type=click.Choice(list(TARGETS)), required=True, help="Format of the file.")
 @operations_file_option
-@click.option(
+@file_option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
     help="The file to write. [default: beside the schedule, ending _torchvision.py, _timm.py, or as --to says]",
 )
 @click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
 @click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
-@click.option(
+@path_option(
     "--check",
     "check_on",
     multiple=True,
     metavar="IMAGES",
-    type=click.Path(path_type=Path),
     help="Compare the file with the schedule on these images: a file, or some of a folder.",
 )
 def export(
@@ -58,8 +56,7 @@ def export(
     if epoch is not None:
         if average:
             raise SettingsError("--epoch and --average exclude each other")
-        check_epoch(loaded, epoch)
-        loaded = loaded.only(epoch - 1)
+        loaded = loaded.only(epoch_of(loaded, epoch))
     elif average:
         loaded = loaded.averaged()
     source = policy_file(schedule) or Path(schedule)
@@ -74,12 +71,10 @@ def export(
     if target.differs:
         say(f"Not exact: {target.differs} (--check IMAGES measures it)")
     if images:
+        grey = [image.convert("L") for image in images]
         rows = (
-            (
-                *(one.what, f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}"),
-                one.verdict,
-            )
-            for one in check(text, to, loaded, [*images, *(image.convert("L") for image in images)])
+            (one.what, f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}", one.verdict)
+            for one in check(text, to, loaded, [*images, *grey])
         )
         headings = ("what", "compared", "largest difference", "mean difference", "")
         console().print(table(headings, rows, "differences in grey levels of 255"))

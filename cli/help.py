@@ -1,9 +1,10 @@
 """Help in sections, for commands with many options: --help shows the common options, --help-all every one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import click
+from pydantic import BaseModel
 
 from hba.algorithms import Algorithm
 from hba.config.training import CommonSearchConfig, TrainingConfig
@@ -11,14 +12,10 @@ from hba.data.config import DataConfig
 
 from .options import AlgorithmChoice, AlgorithmOption
 
-SECTIONS = (
-    ("Data", DataConfig),
-    ("Network and training", TrainingConfig),
-    ("Search", CommonSearchConfig),
-    ("Algorithm", Algorithm),
-    ("Run", None),
+SECTIONS: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {"Data": DataConfig, "Network and training": TrainingConfig, "Search": CommonSearchConfig, "Algorithm": Algorithm}
 )
-"""By title, the settings that are listed there; the last section has all other options."""
+"""By title, the settings that are listed there. The last section, Run, has all other options."""
 
 _RUN = ("device", "out", "resume")
 _TEXT = ("vocabulary_size", "width", "epochs", "batch_size", "learning_rate")
@@ -52,7 +49,7 @@ class SectionedCommand(click.Command):
         return [*super().get_params(ctx), _HELP_ALL]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title, _ in SECTIONS}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Run")}
         for option in self._listed(ctx):
             if (record := option.get_help_record(ctx)) is not None:
                 sections[section_of(option)].append(record)
@@ -62,33 +59,30 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
         formatter.write_paragraph()
         if _ALL not in ctx.meta:
             formatter.write_text(f"`{ctx.command_path} --help-all` lists all options.")
         if self._algorithm_choice() and ctx.params.get("algorithm") is None:
             formatter.write_text(f"`{ctx.command_path} --algorithm NAME --help-all` lists those of one algorithm.")
 
-    def _listed(self, ctx: click.Context) -> Iterator[click.Option]:
+    def _listed(self, ctx: click.Context) -> Iterable[click.Parameter]:
         chosen, choice = ctx.params.get("algorithm"), self._algorithm_choice()
         if _ALL in ctx.meta and chosen is not None and choice is not None:
-            yield from (choice, *choice.pages[chosen], _HELP_ALL)
-            return
-        for option in self.get_params(ctx):
-            if isinstance(option, click.Option) and not isinstance(option, AlgorithmOption):
-                is_help = option.is_eager and not isinstance(option, AlgorithmChoice)
-                if _ALL in ctx.meta or is_help or option.name in COMMON[self.name or ""]:
-                    yield option
+            return (choice, *choice.pages[chosen], _HELP_ALL)
+        options = [one for one in self.get_params(ctx) if not isinstance(one, AlgorithmOption)]
+        if _ALL in ctx.meta:
+            return options
+        return [one for one in options if one.is_eager or one.name in COMMON[self.name or ""]]
 
     def _algorithm_choice(self) -> AlgorithmChoice | None:
         return next((option for option in self.params if isinstance(option, AlgorithmChoice)), None)
 
 
-def section_of(option: click.Option) -> str:
+def section_of(option: click.Parameter) -> str:
     """The title under which an option is listed."""
     if isinstance(option, AlgorithmOption | AlgorithmChoice):
         return "Algorithm"
-    return next(title for title, kind in SECTIONS if kind is None or option.name in kind.model_fields)
+    return next((title for title, settings in SECTIONS.items() if option.name in settings.model_fields), "Run")
 
 
 def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

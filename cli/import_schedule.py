@@ -13,6 +13,7 @@ from hba.schedule.schedule import Schedule
 from hba.utils.settings import color
 from hba.utils.text import counted
 
+from .options import file_option
 from .terminal import say
 
 
@@ -24,7 +25,7 @@ from .terminal import say
     type=click.IntRange(1, 100_000),
     help="Epochs over which FILE was searched. [default: 1, the same policy in all epochs; pba: none]",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The schedule to write.")
+@file_option("--out", required=True, help="The schedule to write.")
 @click.option("--name", help="Which of several lists in FILE, for fast-autoaugment and dada.")
 @click.option(
     "--fill",

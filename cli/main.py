@@ -4,7 +4,6 @@ import importlib
 import io
 import os
 import sys
-import time
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,22 +19,13 @@ USER_ERROR = 2
 INTERRUPTED = 130
 SUPPORT_TORCHRUN = ("search", "evaluate")
 """Commands that several processes started by torchrun run together."""
-ALLOW_TORCHRUN = ("models", "operations", "policies", "presets")
-"""Commands that only print, which any process may run."""
-BEGAN = "hba.began"
-"""Key in click's `meta` of the time.monotonic() at which the command started."""
-FIRST_SPEAKS_SECONDS = 10.0
-"""How long the other processes of a torchrun launch wait before they print an error, so that the first can."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "search": ("search.search", "Search an augmentation schedule for DATA."),
         "evaluate": ("evaluate.evaluate", "Train with and without SCHEDULE, and compare the test errors."),
         "search-text": ("text.search_text", "Search a regularization schedule for a language model on DATA."),
-        "evaluate-text": (
-            "text.evaluate_text",
-            "Train language models with SCHEDULE and others; compare perplexities.",
-        ),
+        "evaluate-text": ("text.evaluate_text", "Train language models with SCHEDULE and others, and compare them."),
         "prepare": ("prepare.prepare", "Decode and resize the images of DATA once, to read them faster."),
         "show": ("show.show", "Print what SCHEDULE does as tables, and draw it over epochs as a PNG file."),
         "report": ("show.report", "Write the report of RUN, the folder of a search or an evaluation, again."),
@@ -65,6 +55,9 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in SUPPORT_TORCHRUN:
+            with override_rank(launched()):
+                check_single_process(f"hba {cmd_name}")
         module, _, function = COMMANDS[cmd_name][0].partition(".")
         command: click.Command = getattr(importlib.import_module(f".{module}", __package__), function)
         return command
@@ -72,15 +65,6 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        if name not in (*SUPPORT_TORCHRUN, *ALLOW_TORCHRUN):
-            with override_rank(launched()):
-                check_single_process(f"hba {name}")
-        return name, command, rest
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # PyTorch's threads spin while they wait, which makes a search several times slower on busy cores. The variable
@@ -98,16 +82,10 @@ class _Group(click.Group):
             click.echo("stopped", err=True)
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            # All processes of a launch get the same arguments, so the first prints what is wrong with them.
-            if isinstance(error, _UserError) or launched().rank == 0:
-                error.show()
-            else:
-                time.sleep(FIRST_SPEAKS_SECONDS)
+            error.show()
             sys.exit(error.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
-        # Measured before the import of the command, which takes seconds.
-        ctx.meta[BEGAN] = time.monotonic()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", ReportWarning)
@@ -128,10 +106,10 @@ class _UserError(click.ClickException):
     exit_code = USER_ERROR
 
     def show(self, file: Any = None) -> None:
+        """Print the line. Of processes that lost another one, only the first prints it."""
         rank = launched().rank
-        # torchrun ends all processes as soon as one has ended: the one with the cause must print first.
-        time.sleep(2 * FIRST_SPEAKS_SECONDS if self.message == GONE else FIRST_SPEAKS_SECONDS if rank else 0)
-        click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
+        if not rank or self.message != GONE:
+            click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:

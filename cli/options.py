@@ -1,4 +1,4 @@
-"""Command-line options made from the fields of settings classes, so that each setting is written down once."""
+"""Command-line options made from the fields of settings classes, and the shell completion of their values."""
 
 import functools
 import re
@@ -10,30 +10,67 @@ from typing import Any, Literal
 
 import click
 import pydantic
+from click.shell_completion import CompletionItem
 
 from hba.data.arrays import DATASET_NAMES
+from hba.data.splits import shipped_class_lists
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
-from hba.models.timm_networks import TIMM
+from hba.models import MODELS
+from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, TIMM
+from hba.operations import OPERATIONS
 from hba.policy.spaces import SPACES
+from hba.schedule.library import policy_names
 from hba.utils.settings import DefaultText
 
-from .completion import COMPLETIONS
-
-Command = Callable[..., Any]
-TYPES = (bool, int, float, str)
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 WIDEST_CHOICES = 50
 """Characters of a list of choices that still fit beside the option in a terminal."""
-WITHOUT_VALUE: Mapping[str, str] = types.MappingProxyType({"pretrained": TIMM})
-"""What an option stands for that is given without a value."""
 CHOICES: Mapping[str, Sequence[str]] = types.MappingProxyType(
     {"space": tuple(SPACES), "sharing": tuple(SHARING), "baseline_like": DATASET_NAMES}
 )
 """Of settings that the library checks against a table."""
+WITHOUT_VALUE: Mapping[str, str] = types.MappingProxyType({"pretrained": TIMM})
+"""What an option stands for that is given without a value."""
 
+
+def complete(
+    names: Iterable[str] = (), paths: Literal["file", "dir"] | None = None, *, several: bool = False
+) -> Complete:
+    """Complete names, and also files or folders. several: names separated by commas."""
+
+    def completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
+        begun = [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
+        return [*begun, *([CompletionItem(incomplete, type=paths)] if paths else [])]
+
+    return completed
+
+
+DATA, SCHEDULE = complete(DATASET_NAMES, "file"), complete(policy_names(), "file")
+VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
+    {
+        "model": ("NAME", complete(MODELS)),
+        "pretrained": ("[FILE]", complete((TIMM, "none"), "file")),
+        "freeze": ("PART", complete((NOTHING, ALL_BUT_HEAD))),
+        "device": ("NAME", complete(("auto", "cpu", "cuda"))),
+        "operations": ("NAMES", complete(("all", *OPERATIONS), several=True)),
+        "data_root": ("FOLDER", complete(paths="dir")),
+        "init_from": ("SCHEDULE", SCHEDULE),
+        "classes": ("FILE", complete(shipped_class_lists(), "file")),
+        "val_batch_size": ("INT", complete(("half",))),
+        "tune": ("NAMES", None),
+        "fill": ("R,G,B", None),
+        "levels": ("LOW,HIGH", None),
+        "lambda_betas": ("B1,B2", None),
+    }
+)
+"""By setting, the placeholder of its value in the help, and its completion."""
 
 path_option = functools.partial(click.option, type=click.Path(path_type=Path))
+file_option = functools.partial(click.option, type=click.Path(path_type=Path, dir_okay=False))
 number_option = functools.partial(click.option, type=int, metavar="INT")
+schedule_argument = click.argument("schedule", shell_complete=SCHEDULE)
 
 
 class AlgorithmOption(click.Option):
@@ -43,22 +80,23 @@ class AlgorithmOption(click.Option):
 class AlgorithmChoice(click.Option):
     """--algorithm. pages: by algorithm, its options with its own defaults, for the help."""
 
-    def __init__(self, *arguments: Any, pages: Mapping[str, Sequence[click.Option]], **further: Any) -> None:
-        super().__init__(*arguments, **further)
+    def __init__(self, text: str, pages: Mapping[str, Sequence[click.Option]]) -> None:
+        super().__init__(
+            ["--algorithm"],
+            type=click.Choice(list(pages)),
+            metavar="NAME",
+            help=f"{' '.join(text.split())} [default: {next(iter(pages))}]",
+            # The help, which is eager too, depends on it.
+            is_eager=True,
+        )
         self.pages = pages
 
 
-class Picture(click.Path):
-    """A PNG file to write, whose name ends in .png."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, dir_okay=False)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = super().convert(value, param, ctx)
-        if Path(str(path)).suffix.lower() != ".png":
-            raise SettingsError(f"--out must end in .png, because a PNG file is written, got {value}")
-        return path
+def picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a file to draw into whose name does not end in .png."""
+    if path is not None and path.suffix.lower() != ".png":
+        raise SettingsError(f"--out must end in .png, because a PNG file is written, got {path}")
+    return path
 
 
 def duration(given: str) -> float:
@@ -78,90 +116,57 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_options(
-    settings: type[pydantic.BaseModel], *, without: Iterable[str] = (), default_texts: Mapping[str, str]
-) -> Callable[[Command], Command]:
+    settings: type[pydantic.BaseModel],
+    *,
+    without: Iterable[str] = (),
+    default_texts: Mapping[str, str] = types.MappingProxyType({}),
+    kind: type[click.Option] = click.Option,
+) -> list[click.Parameter]:
     """An option --field-name for each field but those in `without`; what is not given stays None.
 
     default_texts: by field, the default that the help shows, where {} stands for the field's own.
     """
-    shown = [_declaration(settings, name, default_texts) for name in settings.model_fields if name not in without]
-    return lambda command: _decorated(command, shown, click.Option)
+    names = [name for name in settings.model_fields if name not in without]
+    return [_option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind) for name in names]
 
 
 def algorithm_options(
-    algorithms: Mapping[str, type[pydantic.BaseModel]],
-    text: str,
-    *,
-    default_texts: Mapping[str, str],
-    without: Sequence[str] = (),
-) -> Callable[[Command], Command]:
-    """--algorithm with the help `text`, and an option for each field that any algorithm has, but those in `without`.
+    algorithms: Mapping[str, type[pydantic.BaseModel]], text: str, **how: Any
+) -> list[click.Parameter]:
+    """--algorithm with the help `text`, and an option for each field that any algorithm has.
 
-    algorithms: settings by name, those of the default algorithm first. What is not given stays None.
+    algorithms: settings by name, those of the default algorithm first. how: as settings_options takes it.
     """
-    pages = {
-        key: [_declaration(settings, name, default_texts) for name in settings.model_fields if name not in without]
-        for key, settings in algorithms.items()
+    pages: dict[str, Any] = {
+        name: settings_options(settings, kind=AlgorithmOption, **how) for name, settings in algorithms.items()
     }
     # Of a field that several algorithms have, the type is that of the first of them.
-    every = {declared[0]: declared for page in reversed(pages.values()) for declared in page}
-    choice = click.option(
-        "--algorithm",
-        cls=AlgorithmChoice,
-        pages={key: [AlgorithmOption([flag], **further) for flag, further in page] for key, page in pages.items()},
-        type=click.Choice(list(algorithms)),
-        metavar="NAME",
-        help=f"{' '.join(text.split())} [default: {next(iter(algorithms))}]",
-        # The help, which is eager too, depends on it.
-        is_eager=True,
-    )
-    return lambda command: choice(_decorated(command, [*every.values()], AlgorithmOption))
+    every = {option.name: option for page in reversed(pages.values()) for option in page}
+    return [AlgorithmChoice(text, pages), *every.values()]
 
 
-def _decorated(
-    command: Command, declarations: Sequence[tuple[str, dict[str, Any]]], kind: type[click.Option]
-) -> Command:
-    for flag, further in reversed(declarations):
-        command = click.option(flag, cls=kind, **further)(command)
-    return command
-
-
-def _declaration(
-    settings: type[pydantic.BaseModel], name: str, default_texts: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """The flag of a setting's option, and the arguments of click.Option."""
-    annotation = settings.model_fields[name].annotation
-    text = " ".join((settings.model_fields[name].description or "").split())
-    default, shown = _default_of(settings, name), default_texts.get(name, "{}")
-    if default is not None or "{}" not in shown:
-        text = f"{text} [default: {shown.format(default)}]"
-    flag = "--" + name.replace("_", "-")
-    plain = _plain_type(annotation)
+def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind: type[click.Option]) -> click.Option:
+    text, default = " ".join((field.description or "").split()), _default_of(field)
+    if default is not None or "{}" not in default_text:
+        text = f"{text} [default: {default_text.format(default)}]"
+    flag, plain = "--" + name.replace("_", "-"), _plain_type(field.annotation)
     if plain is bool:
-        return f"{flag}/--no-{flag[2:]}", {"default": None, "help": text}
+        return kind([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):
         metavar = None if len("|".join(choices)) < WIDEST_CHOICES else "NAME"
         if metavar and not all(choice in text for choice in choices):
             text = f"{', '.join(choices)}. {text}"
-        return flag, {"type": click.Choice(choices), "metavar": metavar, "help": text}
-    metavar, complete = COMPLETIONS.get(name, (plain.__name__.upper(), None))
-    alone = {"is_flag": False, "flag_value": WITHOUT_VALUE[name]} if name in WITHOUT_VALUE else {}
-    return flag, {"type": plain, "metavar": metavar, "help": text, "shell_complete": complete, **alone}
+        return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
+    metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
+    alone: dict[str, Any] = {"is_flag": False, "flag_value": WITHOUT_VALUE[name]} if name in WITHOUT_VALUE else {}
+    return kind([flag], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
 
 
-def _default_of(settings: type[pydantic.BaseModel], name: str) -> str | None:
+def _default_of(field: pydantic.fields.FieldInfo) -> str | None:
     """A default as it would be typed, or in words where it is None; None where there is nothing to show."""
-    default = settings.model_fields[name].default
-    if default is not None:
-        return as_typed(default)
-    # A subclass may declare a field again without its words.
-    fields = (
-        parent.model_fields[name]
-        for parent in settings.__mro__
-        if issubclass(parent, pydantic.BaseModel) and name in parent.model_fields
-    )
-    marks = (mark.words for field in fields for mark in field.metadata if isinstance(mark, DefaultText))
-    return next(marks, None)
+    if field.default is not None:
+        return as_typed(field.default)
+    return next((mark.words for mark in field.metadata if isinstance(mark, DefaultText)), None)
 
 
 def as_typed(value: Any) -> str:
@@ -173,10 +178,8 @@ def as_typed(value: Any) -> str:
 
 def _plain_type(annotation: Any) -> Any:
     """bool, int, float, or Literal[...] of `A`, `A | None` and `Annotated[A, ...]`; str of all that pydantic parses."""
-    while typing.get_origin(annotation) is not None and typing.get_origin(annotation) is not Literal:
-        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
-        is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-        if typing.get_origin(annotation) is tuple or (is_union and len(parts) > 1):
-            return str
-        annotation = parts[0]
-    return annotation if annotation in TYPES or typing.get_origin(annotation) is Literal else str
+    origin = typing.get_origin(annotation)
+    parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    if origin is typing.Annotated or (origin in (typing.Union, types.UnionType) and len(parts) == 1):
+        return _plain_type(parts[0])
+    return annotation if annotation in (bool, int, float) or origin is Literal else str

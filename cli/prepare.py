@@ -13,18 +13,14 @@ from hba.errors import SettingsError
 from hba.utils.progress import ProgressBar
 from hba.utils.text import counted
 
-from .completion import DATA
 from .main import INTERRUPTED
-from .options import given, settings_options
+from .options import DATA, given, path_option, settings_options
 from .terminal import say, terminated_as_interrupted
 
 
-@click.command()
+@click.command(params=settings_options(DataConfig, without=("data", *IDLE)))
 @click.argument("data", shell_complete=DATA)
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="A new folder for the images, to use instead of DATA."
-)
-@settings_options(DataConfig, without=("data", *IDLE), default_texts={})
+@path_option("--out", required=True, help="A new folder for the images, to use instead of DATA.")
 def prepare(data: str, out: Path, **options: Any) -> None:
     """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
 

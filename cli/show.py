@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
@@ -23,22 +22,21 @@ from hba.report.findings import (
     share,
     spread_line,
 )
-from hba.report.over_seeds import OperationOverSeeds, Over, OverSeeds
+from hba.report.over_seeds import Over, OverSeeds
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers
 from hba.utils.text import counted, percent
 
-from .completion import SCHEDULE
-from .options import Picture
+from .options import file_option, picture, schedule_argument
 from .terminal import console, json_option, operations_file_option, print_json, say, table
 
 
 @click.command()
-@click.argument("schedule", shell_complete=SCHEDULE)
+@schedule_argument
 @operations_file_option
-@click.option("--out", type=Picture(), help="The picture. [default: beside the file, ending .png]")
+@file_option("--out", callback=picture, help="The picture. [default: beside the file, ending .png]")
 @json_option
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
     """Print probability and magnitude of each operation of SCHEDULE, and plot them over epochs as a PNG file.
@@ -55,34 +53,20 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
             print_json(_described_over_seeds(found))
         else:
             print_over_seeds(schedule, found, console())
-    else:
-        _show(hba.load_policy(schedule), schedule, out, as_json=as_json)
-
-
-def _show(loaded: Schedule, name: str, out: Path | None, *, as_json: bool) -> None:
+        return
+    loaded = hba.load_policy(schedule)
     if as_json:
         print_json(described(loaded))
-        if out is not None:
-            draw_schedule(loaded, out)
-        return
-    # A shipped schedule has no path here: its picture is named after it.
-    path, printer = policy_file(name) or Path(name), console()
-    out = out or (path.with_suffix(".png") if path.exists() else Path(f"{name}.png"))
-    if loaded.space.operations:
-        printer.print(schedule_table(name, loaded))
-        for line in legend(loaded):
-            printer.print(line)
-    if loaded.space.regularizers:
-        printer.print(regularizers_table(name, loaded))
-    provenance = loaded.provenance
-    for line in change_lines(loaded):
-        printer.print(line)
-    if measured := network_measured(provenance):
-        printer.print(network_line(measured, error_definition(provenance)))
-    for note in filter(None, (advice_in(provenance), overfitting_note_in(provenance))):
-        printer.print(note)
-    draw_schedule(loaded, out)
-    printer.print(f"Picture: {out}")
+    else:
+        # A shipped schedule has no path here: its picture is named after it.
+        path = policy_file(schedule) or path
+        out = out or (path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png"))
+        if loaded.space.operations:
+            _print_operations(schedule, loaded)
+        print_findings(loaded, network_measured(loaded.provenance))
+    if out is not None:
+        draw_schedule(loaded, out)
+        say(f"Picture: {out}", err=as_json)
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
@@ -112,18 +96,15 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "advice": advice_in(schedule.provenance),
         "overfitting_note": overfitting_note_in(schedule.provenance),
-        "provenance": dict(schedule.provenance),
+        "provenance": schedule.provenance,
     }
 
 
-def schedule_table(name: str, schedule: Schedule) -> Table:
-    """Each operation at the first, middle and last epoch, in at most 80 columns."""
-    epochs = key_epochs(schedule)
-    headings = [
-        *(f"prob.\nepoch\n{epoch + 1}" for epoch in epochs),
-        f"images\nepoch\n{epochs[-1] + 1}",
-        *(f"magn.\nepoch\n{epoch + 1}" for epoch in epochs),
-    ]
+def _print_operations(name: str, schedule: Schedule) -> None:
+    """Each operation at the first, middle and last epoch, in at most 80 columns, and what the columns mean."""
+    epochs, printer, space = key_epochs(schedule), console(), schedule.space
+    headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
+    headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
     shares, rows = reach(schedule, epochs[-1]).shares, []
     for summary in summarize(schedule, epochs):
         operation, shown = summary.operation.name, summary.shown_magnitudes or ()
@@ -132,51 +113,59 @@ def schedule_table(name: str, schedule: Schedule) -> Table:
             [operation, *(f"{value:.2f}" for value in summary.probability), share(shares[operation]), *magnitudes]
         )
     title = f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"
-    return table(("operation", *headings), rows, title, numbers=True)
-
-
-def regularizers_table(name: str, schedule: Schedule) -> Table:
-    """Each regularizer where the search began, and at the first, middle and last epoch."""
-    title = f"{name}: {counted(schedule.epochs, 'epoch')}, regularizers"
-    return table(*regularizer_table(schedule), "Regularizers" if schedule.space.operations else title, numbers=True)
-
-
-def legend(schedule: Schedule) -> list[str]:
-    """What the columns mean: probability, share of images, and magnitudes with their units."""
-    space = schedule.space
-    names_by_unit: dict[str, list[str]] = {}
-    for operation in space.operations:
-        if operation.magnitude_range is not None:
-            names_by_unit.setdefault(operation.unit or "no unit", []).append(operation.name)
-    units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
-    copies = (
-        f" Numbers are means over the {space.copies} copies of each operation; magnitudes on both sides of the "
-        "identity are listed copy by copy."
-    )
-    return [
+    printer.print(table(("operation", *headings), rows, title, numbers=True))
+    printer.print(
         "prob.: how often an operation is applied when its turn comes. images: the share of images that it is applied "
         f"to, which is mostly less, because an image gets at most {space.max_count}."
-        + (copies if space.copies > 1 else ""),
-        reach_line(schedule, schedule.epochs - 1),
-        *([numbers_line(schedule)] if space.searches_count else []),
-        *([f"Magnitudes are in {units}."] if units else []),
-        *([spread_line(schedule)] if schedule.spread.any() else []),
-    ]
+    )
+    if space.copies > 1:
+        printer.print(
+            f"Numbers are means over the {space.copies} copies of each operation; magnitudes on both sides of the "
+            "identity are listed copy by copy."
+        )
+    if space.searches_count:
+        printer.print(numbers_line(schedule))
+    names_by_unit: dict[str, list[str]] = {}
+    for one in space.operations:
+        if one.magnitude_range is not None:
+            names_by_unit.setdefault(one.unit or "no unit", []).append(one.name)
+    if names_by_unit:
+        units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
+        printer.print(f"Magnitudes are in {units}.")
+
+
+def print_findings(schedule: Schedule, measured: Mapping[int, float]) -> None:
+    """What a search changed. measured: validation errors of the search network by epoch."""
+    printer, provenance = console(), schedule.provenance
+    if schedule.space.regularizers:
+        printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
+    if schedule.space.operations:
+        printer.print(reach_line(schedule, schedule.epochs - 1))
+    if schedule.spread.any():
+        printer.print(spread_line(schedule))
+    lines = [*change_lines(schedule), advice_in(provenance), overfitting_note_in(provenance)]
+    for line in [*lines, network_line(measured, error_definition(provenance)) if measured else None]:
+        if line is not None:
+            printer.print(line)
 
 
 def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
     """Operations and regularizers in the last epoch of searches that differ by their seed, and what to conclude."""
-    if found.operations:
+    rows = []
+    for one in found.operations:
+        low, high = one.probability_moved.interval
+        moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
+        images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
+        rows.append((one.name, images, _around(one.probability), moved, _around(one.magnitude)))
+    if rows:
         title = f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last epoch, mean +- standard deviation"
-        headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
-        printer.print(table(headings, map(_operation_row, found.operations), title))
-    if found.regularizers:
-        rows = (
-            (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each))
-            for name, over in found.regularizers.items()
-        )
+        printer.print(table(("operation", "images", "prob.", "moved by, 95 % interval", "magn."), rows, title))
+    values = [
+        (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each)) for name, over in found.regularizers.items()
+    ]
+    if values:
         title = "Regularizers, mean +- standard deviation"
-        printer.print(table(("regularizer", "last epoch", "each seed"), rows, title))
+        printer.print(table(("regularizer", "last epoch", "each seed"), values, title))
     for sentence in found.sentences:
         printer.print(sentence)
     if (error := found.val_error_percent) is not None:
@@ -186,32 +175,21 @@ def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
         )
 
 
-def _operation_row(one: OperationOverSeeds) -> tuple[str, ...]:
-    low, high = one.probability_moved.interval
-    moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
-    images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
-    return one.name, images, _around(one.probability), moved, "-" if one.magnitude is None else _around(one.magnitude)
-
-
-def _around(over: Over) -> str:
-    return f"{over.mean:.3g} +- {over.std:.2g}"
+def _around(over: Over | None) -> str:
+    return "-" if over is None else f"{over.mean:.3g} +- {over.std:.2g}"
 
 
 def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
-    def described(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value._asdict() if isinstance(value, Over) else value for name, value in values.items()}
-
-    error = found.val_error_percent
     return {
         "seeds": sorted(found.schedules),
         "operations": [
-            described({"share_of_images" if name == "share" else name: value for name, value in vars(one).items()})
+            {"share_of_images" if name == "share" else name: value for name, value in vars(one).items()}
             for one in found.operations
         ],
         "epochs": next(iter(found.schedules.values())).epochs,
         "left_out": found.left_out,
-        "regularizers": described(found.regularizers),
-        "val_error_percent": None if error is None else error._asdict(),
+        "regularizers": found.regularizers,
+        "val_error_percent": found.val_error_percent,
         "agreement": found.agreement,
         "sentences": found.sentences,
     }

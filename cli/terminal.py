@@ -7,27 +7,23 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from hba.distributed.process_info import is_first
-from hba.errors import RunError
+from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.operations import registered_operations
 from hba.operations.registration import load_operations_file
 from hba.utils.files import RUNS
-from hba.utils.progress import ProgressBar
 from hba.utils.text import counted, first_of
 
 PLAIN_WIDTH = 110
-MOST_CLASSES = 10
-N_LINES = 10
 OPERATIONS_FILES = "hba.operations_files"
 """Key in click's `meta` of the files given by --operations-file."""
 
@@ -46,15 +42,14 @@ def table(
 
     numbers: the other columns hold numbers, which are aligned to the right and not wrapped.
     """
-    margin = 1 if console().width >= PLAIN_WIDTH else 0
-    made = Table(title=None if title is None else Text(title), padding=(0, margin))
-    cells = [[*row] for row in rows]
+    made = Table(title=title, padding=(0, 1 if console().width >= PLAIN_WIDTH else 0))
     for number, heading in enumerate(headings):
-        widest = max((len(row[number]) for row in cells), default=0) if numbers and number else None
-        justify: Literal["left", "right"] = "right" if numbers and number else "left"
-        made.add_column(Text(heading, overflow="fold"), justify, min_width=widest, no_wrap=not number, overflow="fold")
-    for row in cells:
-        made.add_row(*map(Text, row))
+        is_number = numbers and number > 0
+        made.add_column(
+            heading, justify="right" if is_number else "left", no_wrap=is_number or number == 0, overflow="fold"
+        )
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
@@ -63,7 +58,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 def print_json(content: Any) -> None:
     """Indented, with names as they are in Python."""
-    click.echo(json.dumps(content, indent=2, default=dict))
+    click.echo(json.dumps(content, indent=2, default=lambda one: dict(one) if isinstance(one, Mapping) else vars(one)))
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -81,27 +76,15 @@ def say(text: str, *, err: bool = False) -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
 
 
-def class_words(names: Sequence[str]) -> str:
-    """`2 classes: cats, dogs`; only the first three of many."""
-    names = [name if name.isprintable() else ascii(name)[1:-1] for name in names]
-    return f"{len(names)} classes: {first_of(names, MOST_CLASSES if len(names) <= MOST_CLASSES else 3)}"
-
-
-def left_out_words(n_files: int, folder: Path | None) -> str:
-    """`; 2 files left out: runs/pets-1/left_out.csv`, empty for none."""
+def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> str:
+    """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only the first three classes."""
     # It imports PyTorch, which takes seconds.
     from hba.data.reading import LEFT_OUT_NAME
 
-    names = "" if folder is None else f": {folder / LEFT_OUT_NAME}"
-    return f"; {counted(n_files, 'file')} left out{names}" if n_files else ""
-
-
-def kept_line(n_done: int, folder: Path, *, has_diverged: bool) -> str:
-    """What is kept of an evaluation that stopped, and how to resume it."""
-    kept = f"trainings that ended: {n_done}, in {folder / 'results.json'}" if n_done else "no training has ended yet"
-    if has_diverged:
-        return f"{kept}; resuming would fail again at the same training: start anew with another --out"
-    return f"{kept}; the same command with --out {shlex.quote(str(folder))} --resume does the others"
+    names = [name if name.isprintable() else ascii(name)[1:-1] for name in names]
+    classes = f"{len(names)} classes: {first_of(names)}"
+    listed = "" if folder is None else f": {folder / LEFT_OUT_NAME}"
+    return f"{classes}; {counted(n_left_out, 'file')} left out{listed}" if n_left_out else classes
 
 
 def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,38 +119,9 @@ def operations_file_arguments() -> str:
     return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
-class SearchTerminal:
-    """Part of a search's callback with a bar: a few lines where there is no bar, and an end by Ctrl-C or SIGTERM.
-
-    The first signal ends the search after its step, the second one at once.
-    """
-
-    bar: ProgressBar
-    n_epochs: int
-    text: str
-    stop = False
-    _before: dict[int, Any] | None = None
-
-    def say_epoch(self, epoch: int) -> None:
-        if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
-            say(self.text)
-
-    def catch_signals(self) -> None:
-        # Of several searches, the first one finds the caller's handlers.
-        self._before = self._before or {}
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before.setdefault(number, signal.signal(number, self._request_stop))
-
-    def _request_stop(self, number: int, frame: FrameType | None) -> None:
-        self.stop = True
-        self.restore_signals()
-
-    def restore_signals(self) -> None:
-        for number, handler in (self._before or {}).items():
-            signal.signal(number, handler)
-
-    def stop_requested(self) -> bool:
-        return self.stop
+def resume_line(command: str, folder: Path) -> str:
+    """How to resume a search."""
+    return f"Resume with:\n  hba {command} --out {shlex.quote(str(folder))} --resume{operations_file_arguments()}"
 
 
 @contextlib.contextmanager
@@ -185,14 +139,31 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def run_folder(out: Path | None, name: str) -> Iterator[Path]:
+def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
+    """Around an evaluation: where it stops before its end, print what is kept, and how to resume it."""
+    with terminated_as_interrupted():
+        try:
+            yield
+        except (KeyboardInterrupt, HbaError) as error:
+            is_begun = isinstance(error, KeyboardInterrupt) and folder.is_dir() and any(folder.iterdir())
+            if n_done() or is_begun:
+                how = f"; the same command with --out {shlex.quote(str(folder))} --resume does the others"
+                # A training that diverged would diverge again.
+                say(f"trainings that ended: {n_done()}{'' if isinstance(error, DivergedError) else how}", err=True)
+            raise
+
+
+@contextlib.contextmanager
+def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
     """`out`, or else a new folder runs/<name>-<number> with the first free number, removed again if it stays empty.
 
-    All processes of a torchrun launch get the same folder.
+    All processes of a torchrun launch get the same folder. SettingsError for a run to resume that is not named.
     """
     if out is not None:
         yield out
         return
+    if resume:
+        raise SettingsError("--resume needs --out, the folder of the run to resume")
     # It imports PyTorch, which takes seconds.
     from hba.distributed.collectives import broadcast_from_rank0
 

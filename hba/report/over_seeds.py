@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,8 @@ from hba.utils.intervals import interval_of_mean
 from hba.utils.text import counted
 
 
-class Over(NamedTuple):
+@dataclass(frozen=True)
+class Over:
     """Numbers of one kind, one for each seed. interval: of the mean, 95 %, by Student's t."""
 
     mean: float

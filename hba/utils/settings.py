@@ -146,11 +146,13 @@ class Settings(pydantic.BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
-        """A field that is declared again, with another default, keeps its help text."""
+        """A field that is declared again, with another default, keeps its help text and the words of its default."""
         for name, field in cls.model_fields.items():
             for base in cls.__bases__:
                 if field.description is None and issubclass(base, Settings) and name in base.model_fields:
-                    field.description = base.model_fields[name].description
+                    before = base.model_fields[name]
+                    field.description = before.description
+                    field.metadata += [mark for mark in before.metadata if isinstance(mark, DefaultText)]
 
 
 @dataclass(frozen=True)

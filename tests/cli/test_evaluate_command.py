@@ -101,7 +101,7 @@ def test_a_training_that_diverged_does_not_promise_to_be_resumed(monkeypatch: py
     planted(monkeypatch, 1, diverge)
     result = run("--jobs", "1")
     kept, message = result.stderr.splitlines()
-    assert (result.exit_code, "run/results.json" in kept, "--resume" in kept) == (2, True, False)
+    assert (result.exit_code, "ended: 1" in kept, "--resume" in kept) == (2, True, False)
     assert message.startswith("hba: error: none, seed 0: ")
 
 
