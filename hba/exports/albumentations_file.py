@@ -23,7 +23,7 @@ from scipy.stats import norm
 from hba.errors import SettingsError
 from hba.exports.python_file import builtin_operations
 from hba.operations import Operation
-from hba.policy.rates import draw_steps
+from hba.policy.draw import draw_steps
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
 

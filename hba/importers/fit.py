@@ -20,7 +20,7 @@ which operations come together, and in which order        not expressed: slots a
     p           probabilities of the slots                                                     (n_slots,)
     F_s         how likely s slots or more fire, by p                                          (S,)
     T_s         how likely K is s or more                                                      (S,)
-    r           how often an image gets each slot, by p and T (hba/policy/rates.py)            (n_slots,)
+    r           how often an image gets each slot, by p and T (hba/policy/draw.py)            (n_slots,)
     m, v        mean and standard deviation of magnitudes, as fractions of the operation's range
     l, s        logit of a slot's magnitude, and its spread in logits, at most MOST_SPREAD
 
@@ -49,8 +49,7 @@ from scipy.special import expit, logit
 
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
-from hba.policy.draw import quadrature
-from hba.policy.rates import Floats, applied, fired_at_least, poisson_binomial
+from hba.policy.draw import Floats, applied, fired_at_least, poisson_binomial, quadrature
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 

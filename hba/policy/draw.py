@@ -1,4 +1,4 @@
-"""The augmentation policy A(x; values): what happens to each image is drawn first, and applied afterwards.
+"""Draws what happens to each image, applies it, and computes how often each operation is applied.
 
 Paper, section 3.1; the draw is Algorithm 1 of PBA (Ho et al. 2019). With a spread, every image draws its own
 hyperparameters around the row, by normal noise on their logits. A slot fires by a probability that is an image's own
@@ -6,10 +6,13 @@ and independent of everything else that the image draws, so over images it fires
 Only magnitudes have to be drawn.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
@@ -19,6 +22,9 @@ from hba.operations.operation import check_images
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import device_constant
+
+Floats = NDArray[np.float64]
+Numbers = Sequence[float] | Floats
 
 N_NODES = 40
 """Of the quadrature: for spreads up to 3 logits, the mean of a probability is then exact to 1e-4."""
@@ -66,13 +72,7 @@ def draw_with_trace(
     default one. spread: as values, the standard deviation in logits by which each image's hyperparameters differ from
     them; None for 0. Returns also which slots were visited. Nothing is copied to the host.
     """
-    return draw_by_means(space, means_of(space, values, spread), batch_size, generator, spread)
-
-
-def means_of(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:
-    """The values that draw_by_means takes, computed once for rows that many batches draw by."""
-    rows = values.detach()
-    return rows if spread is None else mean_probabilities(space, rows, spread)
+    return draw_by_means(space, mean_probabilities(space, values, spread), batch_size, generator, spread)
 
 
 def draw_by_means(
@@ -82,15 +82,12 @@ def draw_by_means(
     generator: torch.Generator | None = None,
     spread: Tensor | None = None,
 ) -> tuple[BatchSample, SampleTrace]:
-    """The same as draw_with_trace, for values whose probabilities are already means over the spread (see means_of)."""
+    """The same as draw_with_trace, for values that mean_probabilities returned."""
     device, rows = means.device, means
     columns = space.slot_columns(device)
 
     def uniform(*shape: int) -> Tensor:
-        # A compiler refuses the argument, even where it is None.
-        if generator is None:
-            return torch.rand(batch_size, *shape, device=device)
-        return draw_then_shard(batch_size, lambda n: torch.rand(n, *shape, generator=generator, device=device))
+        return _random(torch.rand, generator, batch_size, *shape, device=device)
 
     fires = uniform(space.n_slots) < rows[..., columns.probability]
     # A uniform random order of the slots is a random key for each; those that do not fire come last.
@@ -104,7 +101,11 @@ def draw_by_means(
     positions = uniform(space.max_count, 2)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
-        magnitudes = _spread_magnitudes(space, magnitudes, slots, spread, generator)
+        low, high = (ends[slots] for ends in _ranges_of_slots(space, magnitudes.dtype, device))
+        noise = _random(torch.randn, generator, *magnitudes.shape, dtype=magnitudes.dtype, device=device)
+        width = of_slots(space, spread, slots)
+        moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
+        magnitudes = torch.where(width > 0, moved, magnitudes)
     sample = BatchSample(
         slots=torch.where(applied, slots, -1),
         magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
@@ -114,6 +115,14 @@ def draw_by_means(
     last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
     visited = place <= last
     return sample, SampleTrace(visited, visited & fires, count)
+
+
+def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *shape: int, **options: Any) -> Tensor:
+    """Numbers of all images, by torch.rand or torch.randn; several processes draw together and take their share."""
+    # A compiler refuses the generator, even where it is None.
+    if generator is None:
+        return make(*shape, **options)
+    return draw_then_shard(shape[0], lambda n: make(n, *shape[1:], generator=generator, **options))
 
 
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
@@ -139,11 +148,14 @@ def apply_operations(space: SearchSpace, sample: BatchSample, images: Tensor, fi
     return apply_to_images(space.operations, chosen, sample.magnitudes, sample.positions, images, fill)
 
 
-def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor) -> Tensor:
-    """Values (..., n) with every probability p replaced by the mean of sigmoid(logit(p) + spread epsilon).
+def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:
+    """Values (..., n), detached, with every probability p replaced by the mean of sigmoid(logit(p) + spread epsilon).
 
-    spread (..., n). By Gauss-Hermite quadrature.
+    spread (..., n), None for 0. By Gauss-Hermite quadrature.
     """
+    values = values.detach()
+    if spread is None:
+        return values
     columns = space.probability_columns(values.device)
     probabilities, widths = (rows[..., columns] for rows in torch.broadcast_tensors(values, spread))
     nodes, weights = quadrature(values.dtype, values.device)
@@ -172,24 +184,6 @@ def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
     return padded[columns][slots] if rows.ndim == 1 else padded.gather(1, columns[slots])
 
 
-def _spread_magnitudes(
-    space: SearchSpace, magnitudes: Tensor, slots: Tensor, spread: Tensor, generator: torch.Generator | None
-) -> Tensor:
-    """Magnitudes (B, S) of slots (B, S), each moved by normal noise on its logit; spread (n,) or (B, n)."""
-    low, high = (ends[slots] for ends in _ranges_of_slots(space, magnitudes.dtype, magnitudes.device))
-    dtype, device = magnitudes.dtype, magnitudes.device
-    if generator is None:
-        noise = torch.randn(magnitudes.shape, dtype=dtype, device=device)
-    else:
-        noise = draw_then_shard(
-            len(magnitudes),
-            lambda n: torch.randn(n, *magnitudes.shape[1:], dtype=dtype, device=device, generator=generator),
-        )
-    width = of_slots(space, spread, slots)
-    moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
-    return torch.where(width > 0, moved, magnitudes)
-
-
 @device_constant
 def _ranges_of_slots(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """(low, high) of each slot's magnitude, both (n_slots,); (0, 0) where there is none."""
@@ -204,3 +198,62 @@ def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor
     at, share = np.polynomial.hermite_e.hermegauss(N_NODES)
     nodes, weights = (torch.tensor(one, dtype=dtype, device=device) for one in (at, share / share.sum()))
     return nodes, weights
+
+
+class DrawStep(NamedTuple):
+    """The s-th operation of an image. chance: that there is one, given an (s - 1)-th. shares: of each slot."""
+
+    chance: float
+    shares: Floats
+
+
+def draw_steps(probabilities: Numbers, limits: Numbers) -> list[DrawStep]:
+    """The distribution of an image's first, second, ... operation, as long as there can be one."""
+    steps, before = [], 1.0
+    for of_slots in applied(probabilities, limits):
+        together = float(of_slots.sum())
+        if together <= 0:
+            break
+        steps.append(DrawStep(min(1.0, together / before), of_slots / together))
+        before = together
+    return steps
+
+
+def applied(probabilities: Numbers, limits: Numbers) -> Floats:
+    """How likely each slot is the s-th operation of an image, shape (max_count, n_slots).
+
+    probabilities (n_slots,): that each slot fires. limits (max_count,): as count_limits.
+    """
+    fires = np.array(probabilities, dtype=float)
+    # Of n fired slots in a random order, each is as likely as the others to be the s-th.
+    shares = fires[:, None] * _numbers_of_others(fires) / np.arange(1, len(fires) + 1)
+    at_least: Floats = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1].T
+    reached: Floats = (1 - np.array(limits, dtype=float))[:, None] * at_least[: len(limits)]
+    return reached
+
+
+def fired_at_least(probabilities: Numbers) -> Floats:
+    """How likely 0, 1, ..., n_slots slots or more fire, whatever K is, shape (n_slots + 1,)."""
+    found: Floats = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1]
+    return found
+
+
+def poisson_binomial(probabilities: Iterable[float]) -> Floats:
+    """How likely 0, 1, 2, ... of independent events are."""
+    numbers: Floats = np.ones(1)
+    for probability in probabilities:
+        numbers = np.convolve(numbers, (1 - probability, probability))
+    return numbers
+
+
+def _numbers_of_others(fires: Floats) -> Floats:
+    """Row i: probabilities that 0, 1, ... of the slots but slot i fire, each by itself, shape (n_slots, n_slots)."""
+    n_slots = len(fires)
+    numbers = np.zeros((n_slots, n_slots))
+    numbers[:, 0] = 1.0
+    for slot, chance in enumerate(fires):
+        own = np.full((n_slots, 1), chance)
+        own[slot] = 0.0
+        numbers[:, 1:] = numbers[:, 1:] * (1 - own) + numbers[:, :-1] * own
+        numbers[:, :1] *= 1 - own
+    return numbers

@@ -6,15 +6,12 @@ from torch import Tensor, nn
 from hba.errors import SettingsError
 from hba.operations.apply import fill_for
 from hba.operations.operation import check_images
-from hba.policy.draw import BatchSample, apply_operations, draw_by_means, means_of
+from hba.policy.draw import BatchSample, apply_operations, draw_by_means, mean_probabilities
 from hba.policy.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
 """Beyond it, floating point images have been normalised; resizing overshoots [0, 1] a little."""
-READ_AT_ONCE = ("cpu",)
-"""Kinds of device whose values the host reads without waiting for what the device still computes."""
-WITHOUT_VALUES = ("meta",)
 
 
 class RangeCheck:
@@ -30,9 +27,7 @@ class RangeCheck:
     def __call__(self, images: Tensor) -> None:
         """Raise SettingsError for images, of any shape, with values beyond PLAUSIBLE_RANGE or not finite."""
         device = images.device
-        if device.type in WITHOUT_VALUES or device in self._checked:
-            return
-        if not images.is_floating_point() or not images.numel():
+        if device in self._checked or device.type == "meta" or not images.is_floating_point() or not images.numel():
             return
         lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
         low, high = PLAUSIBLE_RANGE
@@ -41,7 +36,7 @@ class RangeCheck:
                 f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]; "
                 "place the policy before the normalisation"
             )
-        if device.type not in READ_AT_ONCE:
+        if device.type != "cpu":
             self._checked.add(device)
 
 
@@ -75,7 +70,7 @@ class Policy(nn.Module):
         self.register_buffer("values", values)
         # None draws faster than zeros, and takes fewer random numbers.
         self.register_buffer("spread", spread if spread is not None and spread.any() else None)
-        means = None if self.spread is None else means_of(space, values, self.spread)
+        means = None if self.spread is None else mean_probabilities(space, values, self.spread)
         self.register_buffer("_means", means, persistent=False)
         self.register_load_state_dict_post_hook(_renew_means)
         self._check_range = RangeCheck()
@@ -91,7 +86,7 @@ class Policy(nn.Module):
         """Apply a sample; the same sample gives the same pixels."""
         check_images(images, or_bytes=True)
         # A program that is compiled as a whole cannot read values.
-        if not torch.compiler.is_compiling() and images.is_floating_point():
+        if not torch.compiler.is_compiling():
             self._check_range(images)
         return apply_operations(self.space, sample, images, fill_for(images, self.fill))
 
@@ -105,4 +100,4 @@ class Policy(nn.Module):
 def _renew_means(policy: Policy, _: object) -> None:
     """After other values have been loaded."""
     if policy.spread is not None:
-        policy._means = means_of(policy.space, policy.values, policy.spread)
+        policy._means = mean_probabilities(policy.space, policy.values, policy.spread)

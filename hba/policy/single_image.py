@@ -51,19 +51,14 @@ class PlainRow(NamedTuple):
 
 def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
     """values, spread: (n,) as draw_with_trace takes them, on the CPU."""
-    means = values if spread is None else mean_probabilities(space, values, spread)
+    means = mean_probabilities(space, values, spread)
     low, high = space.bounds(values)
     widths = torch.zeros(space.n) if spread is None else spread
     columns = torch.stack([means, low, high, logits_between(means, low, high), widths], dim=1).tolist()
-    return PlainRow(
-        [columns[slot.probability][0] for slot in space.slots],
-        count_limits(space, means).tolist(),
-        [
-            PlainSlot(slot.operation, *(() if slot.magnitude is None else columns[slot.magnitude]))
-            for slot in space.slots
-        ],
-        spread is not None,
-    )
+    probabilities = [columns[slot.probability][0] for slot in space.slots]
+    numbers = [() if slot.magnitude is None else columns[slot.magnitude] for slot in space.slots]
+    slots = [PlainSlot(slot.operation, *own) for slot, own in zip(space.slots, numbers, strict=True)]
+    return PlainRow(probabilities, count_limits(space, means).tolist(), slots, spread is not None)
 
 
 def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[OpSample]:
@@ -73,12 +68,10 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
     """
     n, most = len(row.slots), len(row.limits)
     uniform = torch.rand(2 * n + 1 + 3 * most, generator=generator).tolist()
-    keys, count = uniform[n : 2 * n], uniform[2 * n]
-    signs, places = uniform[2 * n + 1 :], uniform[2 * n + 1 + most :]
+    keys, count, signs, places = uniform[n:], uniform[2 * n], uniform[2 * n + 1 :], uniform[2 * n + 1 + most :]
     noise = torch.randn(most, generator=generator).tolist() if row.is_spread else None
     limit = sum(count >= bound for bound in row.limits)
-    # uniform is longer than there are slots.
-    fired = [slot for slot, (at, chance) in enumerate(zip(uniform, row.probabilities, strict=False)) if at < chance]
+    fired = [slot for slot in range(n) if uniform[slot] < row.probabilities[slot]]
     drawn = []
     for step, number in enumerate(sorted(fired, key=keys.__getitem__)[:limit]):
         slot = row.slots[number]
@@ -107,7 +100,7 @@ def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[floa
             result = operation.apply_to_pil(result, magnitude, levels, position)
         else:
             batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = _on_all(OpSample(operation, magnitude, position), batch, torch.tensor(fill))
+            changed = apply_to_all([OpSample(operation, magnitude, position)], batch, torch.tensor(fill))
             result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
     return image.copy() if result is image else result
 
@@ -118,19 +111,10 @@ def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Ten
         result = apply_one_to_bytes(drawn, images, fill)
         return to_bytes(apply_to_all(drawn, images.float() / 255, fill)) if result is None else result
     result = images.clone()
-    for one in drawn:
-        result = _on_all(one, result, fill)
+    for operation, magnitude, position in drawn:
+        # Places are worked out in double precision, as those of what goes along with the image.
+        precision = torch.float64 if operation.moves_pixels else images.dtype
+        magnitudes = images.new_full((len(images),), magnitude, dtype=precision)
+        positions = images.new_tensor(position).expand(len(images), 2)
+        result = operation(result, magnitudes, fill=fill, position=positions)
     return result
-
-
-def _on_all(one: OpSample, images: Tensor, fill: Tensor) -> Tensor:
-    operation, magnitude, position = one
-    n = len(images)
-    # Places are worked out in double precision, as those of what goes along with the image.
-    precision = torch.float64 if operation.moves_pixels else images.dtype
-    return operation(
-        images,
-        images.new_full((n,), magnitude, dtype=precision),
-        fill=fill,
-        position=images.new_tensor(position).expand(n, 2),
-    )

@@ -75,26 +75,25 @@ class SearchSpace:
     regularizers: tuple[Hyperparameter, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [operation.name for operation in self.operations]
-        if not (names or self.regularizers) or len(set(names)) != len(names):
-            raise SettingsError(f"operations must be at least one and each named once, got {names}")
-        tuned = [one.name for one in self.regularizers]
-        if len(set(tuned)) != len(tuned):
-            raise SettingsError(f"regularizers must each be named once, got {tuned}")
-        if self.copies < 1:
-            raise SettingsError(f"copies must be at least 1, got {self.copies}")
-        probabilities = self.count_probabilities
-        if not all(0 <= probability <= 1 for probability in probabilities) or abs(sum(probabilities) - 1) > 1e-6:
-            raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {self.count_probabilities}")
-        if self.searches_count and (not self.max_count or "count" in names):
-            raise SettingsError(
-                "a search of K needs count_probabilities of at least one operation, and no operation called count, got "
-                f"{self.count_probabilities} and {names}; leave searches_count off otherwise"
-            )
-        if self.max_count > self.n_slots:
-            raise SettingsError(
-                f"count_probabilities allow {self.max_count} operations, but there are {self.n_slots} slots"
-            )
+        operations, regularizers = ([one.name for one in each] for each in (self.operations, self.regularizers))
+        counts = self.count_probabilities
+        # count_probabilities may be of no length, or not numbers.
+        is_distribution = all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6
+        for is_valid, rule, given in (
+            (operations or regularizers, "operations must be at least one", operations),
+            (len({*operations}) == len(operations), "operations must each be named once", operations),
+            (len({*regularizers}) == len(regularizers), "regularizers must each be named once", regularizers),
+            (self.copies >= 1, "copies must be at least 1", self.copies),
+            (is_distribution, "count_probabilities must be >= 0 and sum to 1", counts),
+            (
+                not self.searches_count or (len(counts) > 1 and "count" not in operations),
+                "a search of K needs count_probabilities of at least one operation, and none called count",
+                (counts, operations),
+            ),
+            (len(counts) <= self.n_slots + 1, f"count_probabilities must be of at most {self.n_slots} slots", counts),
+        ):
+            if not is_valid:
+                raise SettingsError(f"{rule}, got {given}")
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.count_limits, self.n_of_policy
 
@@ -132,43 +131,36 @@ class SearchSpace:
         """In column order: `<Operation>.<copy>.<probability|magnitude>`, copies counted from 1, those of K, and those
         of regularizers.
         """
-        return tuple(name for name, _ in self._columns)
+        return tuple(self._columns)
 
     @functools.cached_property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """(low, high) per column: the values of logits minus and plus infinity; a magnitude's may descend."""
-        return tuple(bounds for _, bounds in self._columns)
+        return tuple(self._columns.values())
 
     @functools.cached_property
-    def _columns(self) -> tuple[tuple[str, tuple[float, float]], ...]:
-        columns: list[tuple[str, tuple[float, float]]] = []
+    def _columns(self) -> dict[str, tuple[float, float]]:
+        columns: dict[str, tuple[float, float]] = {}
         for operation in self.operations:
             for copy in range(1, self.copies + 1):
-                columns.append((f"{operation.name}.{copy}.probability", (0.0, 1.0)))
+                columns[f"{operation.name}.{copy}.probability"] = (0.0, 1.0)
                 if operation.magnitude_range is not None:
-                    columns.append((f"{operation.name}.{copy}.magnitude", operation.magnitude_range))
+                    columns[f"{operation.name}.{copy}.magnitude"] = operation.magnitude_range
         if self.searches_count:
-            columns += [(f"count.{k}.probability", (0.0, 1.0)) for k in range(1, self.max_count + 1)]
-        columns += [(one.name, (one.low, one.high)) for one in self.regularizers]
-        return tuple(columns)
+            columns |= {f"count.{k}.probability": (0.0, 1.0) for k in range(1, self.max_count + 1)}
+        return columns | {one.name: (one.low, one.high) for one in self.regularizers}
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
         low, high = _scaled_bounds(self, logits.dtype, logits.device)
-        return self._from_scale(low.lerp(high, logits.sigmoid()))
-
-    def _from_scale(self, places: Tensor) -> Tensor:
-        """Places (..., n) on the scale of each column, linear or logarithmic, to natural units."""
-        import torch
-
+        places = low.lerp(high, logits.sigmoid())
         is_log = _log_columns(self, places.device)
         if is_log is None:
             return places
-        low, high = self.bounds(places)
-        log_low, log_high = _scaled_bounds(self, places.dtype, places.device)
         # The exponential of a rounded logarithm is not exactly the end point.
-        values = torch.where(places <= log_low, low, torch.where(places >= log_high, high, places.exp()))
-        return torch.where(is_log, values, places)
+        first, last = self.bounds(places)
+        values = first.where(places <= low, last.where(places >= high, places.exp()))
+        return values.where(is_log, places)
 
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.

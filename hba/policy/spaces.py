@@ -83,24 +83,18 @@ def search_space(
     own = {operation.name: operation for operation in space.operations}
     for wanted in [ALL] if operations is None else operations:
         chosen += own.values() if wanted == ALL else [own[wanted] if wanted in own else find_operation(wanted)]
-    return SearchSpace(
-        tuple(operation.with_interpolation(interpolation) for operation in chosen),
-        space.copies,
-        _searched_count(len(chosen) * space.copies) if searches_count else space.count_probabilities,
-        searches_count,
-        regularizers,
-    )
+    count = space.count_probabilities
+    if searches_count:
+        # What is wanted of more operations than there are slots goes to the last.
+        most = min(len(chosen) * space.copies, len(SEARCHED_COUNT) - 1)
+        count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
+    chosen = [operation.with_interpolation(interpolation) for operation in chosen]
+    return SearchSpace(tuple(chosen), space.copies, count, searches_count, regularizers)
 
 
 def without_operations(regularizers: tuple[Hyperparameter, ...]) -> SearchSpace:
     """A space of regularizers alone."""
     return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
-
-
-def _searched_count(n_slots: int) -> tuple[float, ...]:
-    """Of up to so many slots; what is wanted of more goes to the last."""
-    most = min(n_slots, len(SEARCHED_COUNT) - 1)
-    return (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
 
 
 HEADINGS = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
@@ -112,23 +106,20 @@ LEGEND = (
 
 def magnitude_table(space: SearchSpace) -> list[tuple[str, ...]]:
     """One row per operation in the space's order, with the columns of HEADINGS; LEGEND explains `also`."""
-    return [_row(operation) for operation in space.operations]
-
-
-def _row(operation: Operation) -> tuple[str, ...]:
-    also = (
-        "sign" if operation.signed else None,
-        operation.interpolation,
-        "fill" if operation.uses_fill else None,
-    )
-    return (
-        operation.name,
-        "-" if operation.magnitude_range is None else "{:g} to {:g}".format(*operation.magnitude_range),
-        operation.unit or "-",
-        "-" if operation.identity is None else f"{operation.identity:g}",
-        ", ".join(word for word in also if word) or "-",
-        f"PIL {operation.pil}" if operation.pil else "your function",
-    )
+    rows: list[tuple[str, ...]] = []
+    for one in space.operations:
+        also = ("sign" if one.signed else None, one.interpolation, "fill" if one.uses_fill else None)
+        rows.append(
+            (
+                one.name,
+                "-" if one.magnitude_range is None else "{:g} to {:g}".format(*one.magnitude_range),
+                one.unit or "-",
+                "-" if one.identity is None else f"{one.identity:g}",
+                ", ".join(word for word in also if word) or "-",
+                f"PIL {one.pil}" if one.pil else "your function",
+            )
+        )
+    return rows
 
 
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -139,19 +130,11 @@ def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 RANDAUGMENT_STRENGTH = 0.3
 """torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
-RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, float]] = MappingProxyType(
+_ENHANCED = dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73))
+RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {
-        "ShearX": (0.09, 0.09),
-        "ShearY": (0.09, 0.09),
-        "TranslateX": (0.136, 0.136),
-        "TranslateY": (0.136, 0.136),
-        "Rotate": (9.0, 9.0),
-        "Solarize": (178.5, 178.5),
-        "Posterize": (7.0, 7.0),
-        "Brightness": (1.27, 0.73),
-        "Color": (1.27, 0.73),
-        "Contrast": (1.27, 0.73),
-        "Sharpness": (1.27, 0.73),
+        **{"ShearX": (0.09,), "ShearY": (0.09,), "TranslateX": (0.136,), "TranslateY": (0.136,), "Rotate": (9.0,)},
+        **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
     }
 )
 """Those of torchvision's RandAugment, in natural units, by copy. Enhancers, which have a sign there, are above 1 in the
@@ -184,20 +167,9 @@ def randaugment(space: SearchSpace) -> Tensor:
     magnitude 0.3 of the range away from the identity. K, if it is searched, is 2 less the share of the operation that
     does nothing, and sometimes more. Magnitudes outside a range of the space start at its nearest end.
     """
-    import torch
-
-    values = torch.full((space.n,), 0.5, dtype=torch.float64)
-    values[space.n_of_policy :] = _of_regularizers(space, {})
-    for number, slot in enumerate(space.slots):
-        operation = slot.operation
-        is_its_own = operation.name in RANDAUGMENT_MAGNITUDES or operation.name in ("AutoContrast", "Equalize")
-        values[slot.probability] = 0.5 if is_its_own else LEAST_PROBABILITY
-        if slot.magnitude is not None:
-            values[slot.magnitude] = _magnitude(operation, number % space.copies)
-    if space.searches_count:
-        of_count = [*RANDAUGMENT_COUNT, *[LEAST_PROBABILITY] * space.max_count][: space.max_count]
-        values[space.count_columns] = torch.tensor(of_count, dtype=values.dtype)
-    return _movable(space, values)
+    names = (*RANDAUGMENT_MAGNITUDES, "AutoContrast", "Equalize")
+    counts = {f"count.{k}.probability": probability for k, probability in enumerate(RANDAUGMENT_COUNT, 1)}
+    return _start(space, {f"{name}.1.probability": 0.5 for name in names} | counts)
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
@@ -208,58 +180,45 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     regularizers at their initial values. Raises SettingsError for a row that shares no operation with the space, or no
     regularizer if the space has no operations.
     """
+    wanted = {f"{one.name}.1.probability": one.name for one in space.operations}
+    wanted = wanted or {one.name: one.name for one in space.regularizers}
+    if wanted.keys().isdisjoint(row):
+        raise SettingsError(f"the schedule to begin at must have one of {', '.join(wanted.values())}, but has none")
+    return _start(space, row)
+
+
+def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
+    """Logits (n,) of a row that may be incomplete, away from the ends of their ranges, where there is no gradient."""
     import torch
 
     values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
-    values[space.n_of_policy :] = _of_regularizers(space, row)
-    is_known = not space.operations and any(one.name in row for one in space.regularizers)
     for number, slot in enumerate(space.slots):
         name, copy = slot.operation.name, number % space.copies
         n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
         source = f"{name}.{copy % n_copies + 1 if n_copies else 0}"
-        is_known |= n_copies > 0
         values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
         if slot.magnitude is not None:
             values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, copy))
-    if not is_known:
-        names = ", ".join(one.name for one in space.operations or space.regularizers)
-        what = "operations" if space.operations else "regularizers"
-        raise SettingsError(f"the schedule to begin at must have one of the {what} {names}, but has none of them")
-    if space.searches_count:
-        for column in range(space.n)[space.count_columns]:
-            values[column] = row.get(space.names[column], LEAST_PROBABILITY)
+    for column in range(space.n)[space.count_columns]:
+        values[column] = row.get(space.names[column], LEAST_PROBABILITY)
+    for column, one in enumerate(space.regularizers, space.n_of_policy):
+        values[column] = row.get(one.name, one.initial)
     low, high = space.bounds(values)
-    inside = values.clamp(low.minimum(high), low.maximum(high))
-    return _movable(space, inside)
-
-
-def _movable(space: SearchSpace, values: Tensor) -> Tensor:
-    """Logits (n,) of values (n,), kept away from the ends of their ranges."""
-    import torch
-
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER
-    return space.encode(values).clamp(-most, most).float()
-
-
-def _of_regularizers(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Values in natural units: the row's, or else the initial ones."""
-    import torch
-
-    return torch.tensor([row.get(one.name, one.initial) for one in space.regularizers], dtype=torch.float64)
+    return space.encode(values.clamp(low.minimum(high), low.maximum(high))).clamp(-most, most).float()
 
 
 def _magnitude(operation: Operation, copy: int) -> float:
+    """RandAugment's, or else RANDAUGMENT_STRENGTH of the range; of_row and randaugment clamp it into the range."""
     assert operation.magnitude_range is not None
-    low, high = sorted(operation.magnitude_range)
-    end = strong_end(operation, copy)
     if operation.name in RANDAUGMENT_MAGNITUDES:
-        wanted = RANDAUGMENT_MAGNITUDES[operation.name][copy % 2]
-    elif operation.identity is None or end is None:
-        wanted = (low + high) / 2
-    else:
-        wanted = operation.identity + RANDAUGMENT_STRENGTH * (end - operation.identity)
-    return min(max(wanted, low), high)
+        of_copies = RANDAUGMENT_MAGNITUDES[operation.name]
+        return of_copies[copy % len(of_copies)]
+    end = strong_end(operation, copy)
+    if operation.identity is None or end is None:
+        return sum(operation.magnitude_range) / 2
+    return operation.identity + RANDAUGMENT_STRENGTH * (end - operation.identity)
 
 
 def strong_end(operation: Operation, copy: int) -> float | None:
@@ -272,6 +231,5 @@ def strong_end(operation: Operation, copy: int) -> float | None:
     nothing = operation.identity
     if nothing is None:
         return None
-    if low < nothing < high:
-        return low if copy % 2 else high
-    return low if abs(low - nothing) > abs(high - nothing) else high
+    is_low = copy % 2 == 1 if low < nothing < high else abs(low - nothing) > abs(high - nothing)
+    return low if is_low else high

@@ -27,8 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.policy.draw import count_limits, mean_probabilities, moved_by
-from hba.policy.rates import Floats, poisson_binomial
+from hba.policy.draw import Floats, count_limits, mean_probabilities, moved_by, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer

@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_array
-from hba.policy.draw import apply_operations, draw_by_means, means_of
+from hba.policy.draw import apply_operations, draw_by_means, mean_probabilities
 from hba.policy.module import RangeCheck
 from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
@@ -196,7 +196,9 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             around = torch.tensor(spread, dtype=torch.float32, device=device) if spread.any() else None
             space = self.schedule.space
             rows[device] = (
-                plain_row(space, on_device, around) if device is None else (means_of(space, on_device, around), around)
+                plain_row(space, on_device, around)
+                if device is None
+                else (mean_probabilities(space, on_device, around), around)
             )
         return rows[device]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.data.images import Images
 from hba.operations.apply import fill_for
-from hba.policy.draw import apply_operations, draw_by_means, means_of
+from hba.policy.draw import apply_operations, draw_by_means, mean_probabilities
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
@@ -116,7 +116,7 @@ class ScheduleAugmentation:
             torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
         )
         is_spread = bool(spreads.any())
-        means = means_of(stretched.space, rows, spreads if is_spread else None)
+        means = mean_probabilities(stretched.space, rows, spreads if is_spread else None)
         return [
             partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
             for row, spread in zip(means, spreads, strict=True)

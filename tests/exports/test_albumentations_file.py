@@ -14,8 +14,7 @@ import hba
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import row_of
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace
-from hba.policy.rates import DrawStep, draw_steps
+from hba.policy.draw import DrawStep, draw_steps, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace
-from hba.policy.rates import applied, draw_steps, fired_at_least, poisson_binomial
+from hba.policy.draw import applied, draw_steps, draw_with_trace, fired_at_least, poisson_binomial
 from hba.policy.space import SearchSpace
 
 N_IMAGES = 100_000
