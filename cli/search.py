@@ -163,7 +163,7 @@ class SearchTerminal(SearchProgress):
     def planned(self, plan: Any) -> None:
         for line in self.plan_lines(plan):
             say(line)
-        self.begin(plan)
+        self.regularizers = plan.regularizers
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         super().started(step, total_steps, batch_size, n_epochs)

@@ -10,7 +10,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Union
 
 import torch
 
@@ -33,23 +32,6 @@ REPORT_SECONDS = 3.0
 """For the report at the end of a search with a folder."""
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A search has to end `seconds` after `began`, a time of time.monotonic."""
-
-    seconds: float
-    began: float
-
-    @staticmethod
-    def of(given: Union["Budget", float]) -> "Budget":
-        """A number of seconds counts from now. SettingsError for anything but a number above 0."""
-        if isinstance(given, Budget):
-            return given
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
-            raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {given!r}")
-        return Budget(float(given), time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -81,26 +63,24 @@ class Costs:
 
 
 def within(
-    budget: Budget, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
+    seconds: float, began: float, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
-    """The same search with the epochs that fit into the rest of the budget, and a note that says so.
+    """The same search with the epochs that end within so many seconds, and a note that says so.
 
-    saves: into a folder, with a report. Raises SettingsError if not one epoch fits, and if the settings do not go with
-    so few.
+    began: when the seconds began, a time of the clock. saves: into a folder, with a report. Raises SettingsError if not
+    one epoch fits, and if the settings do not go with so few.
     """
     algorithm, every = context.config.algorithm, context.config.measured_every
     updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    costs = replace(measured(context, budget, clock), report=REPORT_SECONDS if saves else 0.0)
-    epochs = costs.epochs_within(PLANNED_SHARE * (budget.began + budget.seconds - clock()), updates, every)
+    costs = replace(measured(context, seconds, clock), report=REPORT_SECONDS if saves else 0.0)
+    epochs = costs.epochs_within(PLANNED_SHARE * (began + seconds - clock()), updates, every)
 
     def seconds_for(n: int) -> int:
-        return math.ceil(clock() - budget.began + costs.of_epochs(n, updates, every) / PLANNED_SHARE)
+        return math.ceil(clock() - began + costs.of_epochs(n, updates, every) / PLANNED_SHARE)
 
     if epochs == 0:
-        raise SettingsError(
-            f"budget_seconds must be at least about {seconds_for(1)} for one epoch, got {budget.seconds:g}"
-        )
-    note = f"{counted(epochs, 'epoch')} fit into the {budget.seconds:g} s"
+        raise SettingsError(f"budget_seconds must be at least about {seconds_for(1)} for one epoch, got {seconds:g}")
+    note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s"
     if updates.advice(epochs) is not None:
         advised = updates.advised_epochs()
         note += f"; about {advised} would take {seconds_for(advised)} s"
@@ -112,10 +92,10 @@ def within(
     return replace(context, config=config, task=task, start_notes=(*context.start_notes, f"{note}."))
 
 
-def measured(context: ImageSearchContext, budget: Budget, clock: Clock) -> Costs:
+def measured(context: ImageSearchContext, budget: float, clock: Clock) -> Costs:
     """Time a copy of the search, which leaves no trace."""
     task, algorithm = context.task, context.config.algorithm
-    seconds = min(MEASURED_SHARE * budget.seconds, MOST_MEASURED_SECONDS)
+    seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
     with default_generators(task.device), contextlib.closing(task.data):
         state = algorithm.begin(task, context.networks)
 

@@ -21,8 +21,8 @@ class SearchCallback:
         """`done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Everything is read and the network is made, but nothing is trained yet. plan: a SearchPlan, or an
-        hba.text.TextPlan for a search on text.
+        """Everything is read and the network is made, but nothing is trained yet. plan: a SearchPlan, or a
+        hba.text.task.TextPlan for a search on text.
         """
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
@@ -53,24 +53,20 @@ class SearchProgress(ShowsBar, SearchCallback):
     `text` describes the last epoch.
     """
 
-    unit = "images"
+    unit, n_shown = "images", SHOWN_REGULARIZERS
 
     def __init__(self) -> None:
         super().__init__()
         self.n_epochs = 0
         self.validation_error = "-"
         self.text = ""
-        self.values: Mapping[str, float] = {}
         self.regularizers: Container[str] = ()
+        self.values: Mapping[str, float] = {}
 
     def planned(self, plan: Any) -> None:
-        self.begin(plan)
+        self.regularizers = plan.regularizers
         for note in plan.notes:
             self.bar.say(note)
-
-    def begin(self, plan: Any) -> None:
-        """Remember which regularizers are tuned, without printing the notes."""
-        self.regularizers = plan.regularizers
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
@@ -83,19 +79,16 @@ class SearchProgress(ShowsBar, SearchCallback):
         self.values = values
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        epoch, error = int(metrics["epoch"] or 0), metrics["val_error_percent"]
-        if error is not None:
-            self.validation_error = f"{error:.2f} % (epoch {epoch})"
-        self.text = (
-            f"epoch {epoch}/{self.n_epochs}: train loss {metrics['train_loss']:.3f}, "
-            f"validation error {self.validation_error}"
-        )
-        if found := self.values_of_regularizers():
-            self.text += f"; {first_of(found, SHOWN_REGULARIZERS)}"
+        values = [f"{name} {value:.3g}" for name, value in self.values.items() if name in self.regularizers]
+        parts = [f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}"]
+        self.text = "; ".join([*parts, *([first_of(values, self.n_shown)] if values else [])])
         self.bar.describe(self.text)
 
-    def values_of_regularizers(self) -> list[str]:
-        return [f"{name} {value:.3g}" for name, value in self.values.items() if name in self.regularizers]
+    def measured(self, metrics: Mapping[str, float | None]) -> str:
+        """Losses and errors in words; an error that was not measured stays the last one."""
+        if (error := metrics["val_error_percent"]) is not None:
+            self.validation_error = f"{error:.2f} % (epoch {metrics['epoch']:.0f})"
+        return f"train loss {metrics['train_loss']:.3f}, validation error {self.validation_error}"
 
 
 class TensorBoardLogger(SearchCallback):

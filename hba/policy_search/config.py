@@ -1,6 +1,7 @@
 """All settings of a policy search, and how they are chosen: from arguments, a preset, or an earlier run."""
 
 import json
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,7 +10,6 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, SerializeAsAny
 
 from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead
-from hba.algorithms.lambda_steps import HALF, images_at_once
 from hba.config.evaluation import of_earlier_run, values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
@@ -18,7 +18,7 @@ from hba.data.config import DataConfig, resolved_data
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space, without_operations
-from hba.regularization.groups import AUGMENTATION, acts_on_images, find_regularizer
+from hba.regularization.groups import AUGMENTATION, acts_on_images
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.run import CONFIG_NAME, OWN
 from hba.schedule.library import of_several_seeds
@@ -44,10 +44,6 @@ OF_OPERATIONS = (
     *("spread_over", "spread_share", "strength_learning_rate"),
 )
 """Settings without effect if operations are not tuned."""
-OF_REWARDS = (
-    *("reward_draws", "reward_limit", "reward_derivative", "divergence_weight", "search_spread", "horizon_steps"),
-)
-"""Settings without effect if nothing is tuned that acts on images."""
 START = ("init", "init_from", "initial_fraction")
 """Three settings that together say where a search begins."""
 
@@ -117,32 +113,21 @@ class SearchConfig(CommonSearchConfig):
             left_open = {name: value for name, value in of_algorithm.items() if name not in given.model_fields_set}
             settings = {**settings, "algorithm": kind.make({**dict(given), **left_open})}
         config = cls.make({**values, "data": data, **settings})
-        if idle := [name for name in _idle_settings(config) if name in settings]:
-            raise SettingsError(
-                f"{idle[0]} has no effect where augmentation is not tuned; remove it, or add augmentation to tune"
-            )
+        if not config.tunes_operations and (idle := [name for name in OF_OPERATIONS if name in settings]):
+            raise SettingsError(f"{idle[0]} has no effect where augmentation is not tuned; omit it, or extend tune")
         return config
 
     @classmethod
     def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
         """The settings in the config.json of a run. algorithm: the class of the run's algorithm, if it is your own."""
-        name = stored.get("algorithm")
-        stored = {name: value for name, value in without_dropped(stored).items() if name != OWN}
-        if algorithm is not None and algorithm.name == name:
-            return cls.make({**stored, "algorithm": algorithm})
-        if isinstance(name, str) and name not in ALGORITHMS:
-            raise RunError(
-                f"the run was begun by the algorithm {name!r}, a class of your own; give it in Python, with "
-                "hba.search(algorithm=..., resume=True), or config=... for a new run"
-            )
-        return cls.make(stored)
+        known = {name: value for name, value in without_dropped(stored).items() if name != OWN}
+        if algorithm is not None and algorithm.name == stored.get("algorithm"):
+            known["algorithm"] = algorithm
+        return cls.make(known)
 
     def resolved(self) -> Self:
-        return super().resolved().with_numbers()
-
-    def with_numbers(self) -> Self:
-        """The same, with words such as `half` replaced by the numbers that they stand for."""
-        return self.model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
+        """The same, with explicit image size, standardization and baseline, and numbers for words such as `half`."""
+        return super().resolved().model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
 
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""
@@ -179,7 +164,7 @@ def from_config(
         raise SettingsError(f"the search of {file} had {had} {argument} of its own; {do} {argument} in Python")
     if resume:
         check_unchanged(path, earlier.flat(), given, {"algorithm"} & given.keys())
-        config = earlier.changed({name: value for name, value in given.items() if name != "algorithm"}).with_numbers()
+        config = earlier.changed({name: value for name, value in given.items() if name != "algorithm"}).resolved()
         check_unchanged(path, earlier.flat(), config.flat(), given.keys() - {*MAY_CHANGE})
     else:
         config = SearchConfig.make(_inherited(earlier, given, kind, "model" in own, in_memory)).resolved()
@@ -209,8 +194,6 @@ def _inherited(
         dropped |= ALGORITHM_SETTINGS | type(earlier.algorithm).model_fields.keys()
         algorithm = kind or given["algorithm"]
     taken = {name: value for name, value in taken.items() if name not in dropped}
-    if "batch_size" in given and taken.get("val_batch_size") == images_at_once(HALF, earlier.batch_size):
-        taken["val_batch_size"] = HALF
     return {**taken, **given, "algorithm": algorithm}
 
 
@@ -230,19 +213,13 @@ def read_config(file: Path, make: Callable[[dict[str, Any]], T]) -> tuple[T, tup
 def check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise SettingsError if one of the named settings of the run in a folder is not as before; epochs may be more."""
     for name in sorted(names):
-        old, new = before[name], now[name]
-        if isinstance(old, dict) and isinstance(new, dict):
-            # The file of the schedule to begin at may have another name now.
-            new = old if old["values"] == new["values"] else new
+        # The file of the schedule to begin at may have another name now.
+        old, new = (one["values"] if isinstance(one, dict) else one for one in (before[name], now[name]))
         if old != new and not (name == "epochs" and new > old):
             raise SettingsError(
-                f"a resumed run keeps its settings, and may only get more epochs; {path} has {name} {_shown(old)} "
-                f"(given {_shown(new)})"
+                f"a resumed run keeps its settings, and may only get more epochs; {path} has {name} "
+                f"{reprlib.repr(old)} (given {reprlib.repr(new)})"
             )
-
-
-def _shown(value: Any) -> str:
-    return repr(value["schedule"] if isinstance(value, dict) else value)
 
 
 def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,16 +251,6 @@ def _algorithm_of(settings: Mapping[str, Any]) -> tuple[type[Algorithm], Algorit
     if clash := [one for one in kind.model_fields if one in (*CommonSearchConfig.model_fields, *ARGUMENTS)]:
         raise SettingsError(f"{clash[0]} of algorithm {name} is a setting or an argument of every search; rename it")
     return kind, given if isinstance(given, Algorithm) else None
-
-
-def _idle_settings(config: SearchConfig) -> tuple[str, ...]:
-    """Settings without effect on what is tuned."""
-    if config.tunes_operations:
-        return ()
-    groups = [name.replace("-", "_") for name in config.tune]
-    uses_fill = any(find_regularizer(group).uses_fill for group in groups)
-    of_rewards = () if any(map(acts_on_images, groups)) else OF_REWARDS
-    return (*OF_OPERATIONS, *of_rewards, *(() if uses_fill else ("fill",)))
 
 
 def _check_tuned(config: SearchConfig) -> None:

@@ -1,7 +1,9 @@
 """The public function `search`: a whole policy search."""
 
 import contextlib
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
 from hba.operations import check_known
 from hba.policy.space import SearchSpace
-from hba.policy_search.budget import MANY_EPOCHS, Budget, within
+from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import MAY_CHANGE, SearchConfig, from_config
@@ -65,7 +67,7 @@ def search(
     resume: bool = False,
     callback: SearchCallback | None = None,
     progress: bool = False,
-    budget_seconds: Budget | float | None = None,
+    budget_seconds: float | None = None,
     config: str | Path | None = None,
     **settings: Any,
 ) -> SearchResult:
@@ -97,8 +99,10 @@ def search(
     """
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")
-    budget = None if budget_seconds is None else Budget.of(budget_seconds)
-    if budget is not None:
+    fit = None if budget_seconds is None else partial(within, budget_seconds, time.monotonic())
+    if budget_seconds is not None:
+        if not isinstance(budget_seconds, int | float) or not 0 < budget_seconds < math.inf:
+            raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {budget_seconds!r}")
         if resume or size() > 1 or "epochs" in settings:
             raise SettingsError(
                 "budget_seconds chooses the epochs of a new search in one process; omit budget_seconds, or epochs, "
@@ -115,8 +119,8 @@ def search(
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
         if not resume:
-            broadcast_from_rank0(lambda: None if folder is None else folder.check_free())
-        return _search(data, chosen, settings, custom_components(network, space), folder, callback, budget)
+            broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
+        return _search(data, chosen, settings, custom_components(network, space), folder, callback, fit)
 
 
 def chosen_config(
@@ -188,11 +192,12 @@ def _search(
     own: Mapping[str, Any],
     folder: RunFolder | None,
     callback: SearchCallback,
-    budget: Budget | None,
+    fit: Callable[..., ImageSearchContext] | None,
 ) -> SearchResult:
-    """Read the images, make everything that the search needs, and run it. given: settings that the user chose.
+    """Read the images, make everything that the search needs, and run it.
 
-    own: by setting, the object of the user's that replaces it.
+    given: settings that the user chose. own: by setting, the object of the user's that replaces it. fit: chooses the
+    epochs of a search with a budget.
     """
     network = own.get("model")
     if isinstance(network, nn.Module):
@@ -221,8 +226,8 @@ def _search(
             context = ImageSearchContext.of(config, placed, network, own.get("space"), start)
         settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
         check_alike({**context.identity, "settings": str(settings)})
-        if budget is not None:
-            context = within(budget, context, saves=folder is not None)
+        if fit is not None:
+            context = fit(context, saves=folder is not None)
         trainer = SearchTrainer(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.

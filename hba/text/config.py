@@ -19,7 +19,6 @@ from hba.regularization.groups import REGULARIZERS, registered_regularizers
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.settings import Settings, words
-from hba.utils.text import did_you_mean
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 HIDDEN = "hidden"
@@ -122,13 +121,9 @@ class TextSearchConfig(TextTrainingConfig):
         if not isinstance(name, str) or name not in TEXT_ALGORITHMS:
             raise SettingsError(f"algorithm must be one of {', '.join(TEXT_ALGORITHMS)}, got {name!r}")
         kind = TEXT_ALGORITHMS[name]
-        able = [field for field in kind.model_fields if field not in OF_IMAGES]
+        able = kind.model_fields.keys() - {*OF_IMAGES}
         of_algorithm = {field: value for field, value in settings.items() if field in able}
-        common = {field: value for field, value in settings.items() if field not in of_algorithm}
-        for field in common:
-            if field not in cls.model_fields:
-                known = (*cls.model_fields, *able)
-                raise SettingsError(f"there is no setting {field} of text{did_you_mean(field, known)}")
+        common = {field: value for field, value in settings.items() if field not in able}
         algorithm = kind.make(of_algorithm)
         config = super().make({**common, "algorithm": algorithm})
         algorithm.check(config)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hba.hypernet.dropout import RatedDropout, scaled_mask
-from hba.text.reader import Passage, Prediction, once, zero_state
+from hba.text.reader import Passage, Prediction, once
 
 MEASURE_COLUMNS = 10
 """A text is measured in so many columns side by side, each of which begins without a past."""
@@ -134,8 +134,8 @@ class LstmLanguageModel(nn.Module):
         return Prediction(self.decoder(dropped), x, dropped, behind)
 
     def zero_state(self, n_columns: int) -> Tensor:
-        """The state that the first passage of a text begins with."""
-        return zero_state(self.n_layers, n_columns, self.width, self.embedding.weight.device)
+        """Hidden state and cell of each layer, (2, layers, B, H), that the first passage of a text begins with."""
+        return torch.zeros(2, self.n_layers, n_columns, self.width, device=self.embedding.weight.device)
 
 
 def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:

@@ -23,8 +23,6 @@ ALWAYS = (UNKNOWN, END_OF_LINE)
 """Words of every vocabulary; the first stands for all words that it does not have."""
 FEWEST_MEASURED = 20
 """Words: two in each of the ten columns in which a text is measured."""
-StateOf = Callable[[int], Tensor]
-"""The hidden state of a network that so many columns begin with; the columns are its second dimension from the end."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,18 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Text:
-    """tokens (N,): a text in its order, int64. unknown: how many of them are UNKNOWN. sha256: of the file."""
+    """tokens (N,): a text in its order, int64. sha256: of the file."""
 
     tokens: Tensor
-    unknown: int
     sha256: str
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def unknown_percent(self) -> float:
+        """The share of words that the vocabulary does not have."""
+        return 100 * int((self.tokens == 0).sum()) / len(self)
 
 
 @dataclass(frozen=True)
@@ -83,20 +85,14 @@ class Corpus:
             raise DataError(f"there must be a folder with {', '.join(FILES.values())}, got {folder}")
         read = {part: _words(folder / FILES[part]) for part in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
-        texts = {}
-        for part, (words, sha256) in read.items():
-            tokens = vocabulary.encoded(words)
-            texts[part] = Text(tokens, int((tokens == 0).sum()), sha256)
+        texts = {part: Text(vocabulary.encoded(words), sha256) for part, (words, sha256) in read.items()}
         return Corpus(folder, vocabulary, MappingProxyType(texts))
 
     def check_measured(self, *parts: str) -> None:
         """Raise DataError for a text that is too short to measure a model by."""
         for part in parts:
-            if len(self.texts[part]) < FEWEST_MEASURED:
-                raise DataError(
-                    f"{self.path / FILES[part]} must hold at least {FEWEST_MEASURED} words and ends of lines to "
-                    f"measure a model by, got {len(self.texts[part])}"
-                )
+            if (n_words := len(self.texts[part])) < FEWEST_MEASURED:
+                raise DataError(f"{self.path / FILES[part]} must have at least {FEWEST_MEASURED} words, got {n_words}")
 
 
 def _words(path: Path) -> tuple[list[str], str]:
@@ -141,11 +137,13 @@ class TokenStream:
     """Endless passages of a text, from its beginning to its end and again, each with the words that follow.
 
     The text is cut into batch_size columns of equal length; the rest is dropped. A passage has `length` words of each;
-    the last, shorter one of a pass is dropped. The hidden state is the one that `carry` was last given, and the
-    network's initial one at the beginning of a pass. name: of the text, in an error.
+    the last, shorter one of a pass is dropped. The hidden state is the one that `carry` was last given, and at the
+    beginning of a pass what state_of returns for the number of columns. name: of the text, in an error.
     """
 
-    def __init__(self, tokens: Tensor, batch_size: int, length: int, state_of: StateOf, name: str = "a text") -> None:
+    def __init__(
+        self, tokens: Tensor, batch_size: int, length: int, state_of: Callable[[int], Tensor], name: str = "a text"
+    ) -> None:
         self.columns = columns_of(tokens, batch_size)
         self.batch_size, self.length, self.state_of = batch_size, length, state_of
         self.batches_per_pass = (self.columns.shape[1] - 1) // length
@@ -189,8 +187,3 @@ def once(tokens: Tensor, n_columns: int, length: int) -> Iterator[tuple[Tensor, 
     for start in range(0, columns.shape[1] - 1, length):
         found = columns[:, start : start + length + 1]
         yield found[:, :-1], found[:, 1:]
-
-
-def zero_state(n_layers: int, n_columns: int, width: int, device: torch.device) -> Tensor:
-    """Hidden state and cell of each layer, (2, layers, B, H)."""
-    return torch.zeros(2, n_layers, n_columns, width, device=device)

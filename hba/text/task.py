@@ -37,7 +37,6 @@ from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed, generator_for
-from hba.utils.text import first_of
 
 QUARTER = 0.25
 """Factor of the learning rate after a plateau (STN, section 4.2)."""
@@ -217,7 +216,7 @@ class TextSearchContext(SearchContext):
         texts = self.corpus.texts
         return TextPlan(
             words={name: len(text) for name, text in texts.items()},
-            unknown_percent={name: 100 * text.unknown / len(text) for name, text in texts.items()},
+            unknown_percent={name: text.unknown_percent for name, text in texts.items()},
             vocabulary_size=len(self.corpus.vocabulary),
             **common,
         )
@@ -241,16 +240,11 @@ class TextSearchContext(SearchContext):
 class TextProgress(SearchProgress):
     """A progress bar in a terminal or a notebook, as a context manager. text: describes the last epoch."""
 
-    unit = "words"
-    n_shown = 3
+    unit, n_shown = "words", 3
 
-    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
+    def measured(self, metrics: Mapping[str, float | None]) -> str:
         train, val = (in_words(metrics[f"{part}_perplexity"] or math.nan) for part in ("train", "val"))
-        self.text = (
-            f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: perplexity {train} in training, {val} in validation; "
-            f"{first_of(self.values_of_regularizers(), self.n_shown)}"
-        )
-        self.bar.describe(self.text)
+        return f"perplexity {train} in training, {val} in validation"
 
 
 @shows_progress(TextProgress)

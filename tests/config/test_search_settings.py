@@ -14,7 +14,7 @@ from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahea
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import SEARCH_PRESETS
 from hba.data.config import DataConfig
-from hba.errors import RunError, SettingsError
+from hba.errors import SettingsError
 from hba.operations import OPERATIONS, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
@@ -260,7 +260,7 @@ def test_an_algorithm_of_your_own_has_settings_of_its_own() -> None:
     config = SearchConfig.from_preset({"algorithm": Mine, "strength": 3})
     assert config.flat()["strength"] == 3
     assert SearchConfig.from_file(config.flat(), Mine) == config
-    with pytest.raises(RunError, match="'mine'"):
+    with pytest.raises(SettingsError, match="'mine'"):
         SearchConfig.from_file(config.flat())
     with pytest.raises(SettingsError, match="strenght; did you mean strength"):
         SearchConfig.from_preset({"algorithm": Mine, "strenght": 3})

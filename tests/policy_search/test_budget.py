@@ -13,7 +13,7 @@ import hba
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
-from hba.policy_search.budget import MANY_EPOCHS, Budget, Costs, seconds_per_step, within
+from hba.policy_search.budget import MANY_EPOCHS, Costs, seconds_per_step, within
 from hba.policy_search.context import ImageSearchContext
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
@@ -71,7 +71,7 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Lookahead, "step", timed_step)
     monkeypatch.setattr(Lookahead, "update_lambda", timed_update)
     context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="lookahead"), small_data())
-    chosen = within(Budget(100.0, began=0.0), context, saves=False, clock=clock)
+    chosen = within(100.0, 0.0, context, saves=False, clock=clock)
     # Rounds of two steps and a policy step: one that is left out, and as many as fill a twentieth of the budget.
     assert clock.now == 5 * 2
     epochs = chosen.config.epochs
@@ -84,11 +84,11 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
         algorithm.step(chosen.task, state)
     assert 70 <= clock.now <= 100
     with pytest.raises(SettingsError, match="at least about"):
-        within(Budget(1.0, began=clock.now), context, saves=False, clock=clock)
+        within(1.0, clock.now, context, saves=False, clock=clock)
 
 
 def test_what_is_no_time_is_refused() -> None:
-    for given in (0, np.inf, "20m", True):
+    for given in (0, np.inf, "20m"):
         with pytest.raises(SettingsError, match="budget_seconds"):
             hba.search(small_data(), budget_seconds=given, **SETTINGS)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from search_problems import StopAfter, WithDropout, small_data, small_images, small_settings
-from search_steps import algorithm_of, begun, step
+from search_steps import begun, step
 from torch import Tensor
 
 import hba
@@ -201,15 +201,6 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
         longer_schedule.step()
 
 
-def test_the_noise_goes_on_by_the_longer_line() -> None:
-    task, state = begun(epochs=3, sigma=1.0, sigma_end=0.1)
-    step(task, state, 6)
-    assert algorithm_of(task).sigma_now(task, state) == pytest.approx(1 - 0.9 * 6 / 9)
-    afterwards = begun(epochs=9, sigma=1.0, sigma_end=0.1)[0]
-    extend_epochs(afterwards, state, History(3))
-    assert algorithm_of(afterwards).sigma_now(afterwards, state) == pytest.approx(1 - 0.9 * 6 / 27)
-
-
 class Plans(hba.SearchCallback):
     def planned(self, plan: hba.SearchPlan) -> None:
         self.plan = plan
@@ -237,18 +228,14 @@ def test_an_extended_search_is_the_longer_one_where_the_rate_does_not_depend_on_
     assert timeless(extended) == timeless(longer)
 
 
-def write_images(folder: Path) -> Path:
-    for part, images in (("train", small_images(24, seed=0)), ("val", small_images(16, seed=1))):
-        for number, (image, label) in enumerate(zip(images.images, images.labels.tolist(), strict=True)):
-            path = folder / part / str(label) / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
-    return folder
-
-
 def test_a_run_goes_on_where_its_images_have_moved(tmp_path: Path) -> None:
-    there, out = write_images(tmp_path / "there"), tmp_path / "run"
-    settings: dict[str, Any] = small_settings(image_size=8, stream=True, workers=0)
+    there, out = tmp_path / "there", tmp_path / "run"
+    images = small_images(40, seed=0)
+    for number, (image, label) in enumerate(zip(images.images, images.labels.tolist(), strict=True)):
+        path = there / str(label) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    settings: dict[str, Any] = small_settings(image_size=8, val_size=10, stream=True, workers=0)
     whole = hba.search(there, **settings)
     hba.search(there, out=out, callback=StopAfter(4), **settings)
     here = Path(shutil.move(there, tmp_path / "here"))

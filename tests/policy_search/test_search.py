@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import hba
-from hba.algorithms import ALGORITHMS, Lookahead
+from hba.algorithms import Lookahead
 from hba.algorithms.algorithm import first_row
 from hba.config.training import PLATEAU
 from hba.data import LabelledImages, SearchData
@@ -90,7 +90,7 @@ def test_an_earlier_search_s_settings_find_the_same(found: hba.SearchResult, tmp
     assert np.array_equal(schedule_of(again).values, schedule_of(found).values)
     assert stored(tmp_path / "again") == stored(found.folder)
     hba.search(small_data(), out=tmp_path / "other", config=found.folder, seed=4, epochs=1, batch_size=4, device="cpu")
-    assert stored(tmp_path / "other")["val_batch_size"] == 2, "half of the other batch"
+    assert stored(tmp_path / "other")["val_batch_size"] == 4, "the number of the earlier search"
     other = hba.load_policy(tmp_path / "other")
     assert (other.values[0] != schedule_of(found).values[0]).any(), "another seed finds another schedule"
 
@@ -126,23 +126,16 @@ class Convolved(nn.Module):
         return cast(Tensor, self.linear(self.bn(self.conv(x)).relu().mean((2, 3))))
 
 
-class ReadsWeight(Convolved):
-    def forward(self, x: Tensor) -> Tensor:
-        maps = nn.functional.conv2d(x, cast(Tensor, self.conv.weight))
-        return cast(Tensor, self.linear(self.bn(maps).relu().mean((2, 3))))
-
-
 def test_networks_that_cannot_be_searched_in_are_refused_in_one_line() -> None:
     """Each by the name of what is to be changed."""
-    normed = nn.utils.spectral_norm(nn.Conv2d(3, 4, 3))
     frozen = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 2)).requires_grad_(False)
     at_once = Convolved(parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"network": Convolved(normed)}, "Convolved"),
+        ({"network": Convolved(nn.utils.spectral_norm(nn.Conv2d(3, 4, 3)))}, "Convolved"),
         ({"network": frozen}, "parameters to train"),
         ({"network": nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))}, "2 classes"),
+        ({"network": "resnet"}, "nn.Module"),
         ({"network": at_once, "algorithm": "population"}, "batched_members=False"),
-        ({"network": ReadsWeight(nn.Conv2d(3, 4, 3)), "algorithm": "hba", "sharing": "first-conv"}, "sharing"),
     ]
     for settings, name in cases:
         with pytest.raises(SettingsError) as raised:
@@ -205,16 +198,11 @@ def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
     for value in (1.23456789e-6, 0.0123456789, 0.1 + 1e-12):
         history.note([value], 0.0, {}, space)
     assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]
-
-    def brighter(images: Tensor, amount: Tensor) -> Tensor:
-        return images + amount[:, None, None, None]
-
     ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
-    operations = [hba.Operation(f"Of{n}", brighter, ends, "share") for n, ends in enumerate(ranges)]
-    history = History(1)
+    operations = (hba.Operation(f"Of{n}", lambda images, _: images, ends, "share") for n, ends in enumerate(ranges))
     row = [0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789]
     history.note(row, 0.0, {}, SearchSpace(tuple(operations), copies=1))
-    assert history.rows == [[0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]]
+    assert history.rows[-1] == [0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]
 
 
 @pytest.mark.parametrize(("algorithm", "spread_over"), [("lookahead", "all"), ("hba", "magnitudes"), ("stn", "none")])
@@ -248,30 +236,26 @@ def test_a_searched_spread_and_count_move() -> None:
     assert (schedule.values[0, -3:] != schedule.values[-1, -3:]).all()
 
 
-class Pairs(torch.utils.data.Dataset[tuple[Tensor, int]]):
-    """40 images; it counts how often each is read."""
+class Pairs(list[tuple[Tensor, int]], torch.utils.data.Dataset[tuple[Tensor, int]]):
+    """40 images; it counts how often one is read."""
 
     classes = ("left", "right")
+    n_reads = 0
 
-    def __init__(self) -> None:
-        self.images, self.reads = small_images(40, seed=0), [0] * 40
-
-    def __len__(self) -> int:
-        return 40
-
-    def __getitem__(self, number: int) -> tuple[Tensor, int]:
-        self.reads[number] += 1
-        return self.images.images[number], int(self.images.labels[number])
+    def __getitem__(self, number: Any) -> Any:
+        self.n_reads += 1
+        return super().__getitem__(number)
 
 
 def test_a_dataset_is_read_once_split_and_searched_on() -> None:
-    dataset = Pairs()
+    images = small_images(40, seed=0)
+    dataset = Pairs(zip(images.images, images.labels.tolist(), strict=True))
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "image_size": 8, "val_size": 10}
     origin = schedule_of(hba.search(dataset, **settings)).provenance
-    assert dataset.reads == [1] * 40
+    assert dataset.n_reads == 40
     assert (origin["dataset"], origin["class_names"]) == ("Pairs", ["left", "right"])
     assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (30, 10, 8)
-    of_list = hba.search([dataset[number] for number in range(40)], **settings)
+    of_list = hba.search(list(dataset), **settings)
     assert schedule_of(of_list).provenance["data_fingerprint"] == origin["data_fingerprint"]
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (dataset, {"workers": 2}, "workers"),
@@ -292,9 +276,3 @@ def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(tmp_path: 
     assert stored(tmp_path / "first")["image_size"] < 16
     hba.search(data, out=tmp_path / "again", config=tmp_path / "first", device="cpu")
     assert stored(tmp_path / "again") == stored(tmp_path / "first")
-
-
-def test_all_algorithms_are_named_by_the_setting() -> None:
-    with pytest.raises(SettingsError) as raised:
-        run(algorithm="lookahaed")
-    assert all(repr(name) in str(raised.value) for name in ALGORITHMS)

@@ -62,16 +62,3 @@ def small_network(n_layers: int = 2, n_words: int = 12, width: int = 4, seed: in
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.7, generator=generator)
     return network
-
-
-class StopAfter(hba.SearchCallback):
-    """Asks for a stop once so many steps were done in this process."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.left = n_steps
-
-    def step_done(self, step: int) -> None:
-        self.left -= 1
-
-    def stop_requested(self) -> bool:
-        return self.left <= 0

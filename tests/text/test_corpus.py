@@ -17,56 +17,33 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words_of(corpus: Corpus, part: str) -> list[str]:
-    return [corpus.vocabulary.words[number] for number in corpus.texts[part].tokens.tolist()]
-
-
 def test_a_vocabulary_has_the_most_frequent_words_and_of_equal_ones_the_first_in_the_alphabet() -> None:
+    """<unk> and <eos> are in it once, however frequent they are."""
     words = [*"dcbadcde"]
     assert Vocabulary.of(words, 100).words == ("<unk>", "<eos>", "d", "c", "a", "b", "e")
     assert Vocabulary.of(words, 5).words == ("<unk>", "<eos>", "d", "c", "a")
-    assert len(Vocabulary.of(words, 5)) == 5
-
-
-def test_the_words_that_every_vocabulary_has_are_in_it_once_however_frequent() -> None:
     assert Vocabulary.of(["<unk>"] * 3 + ["<eos>"] * 9 + ["x"], 100).words == ("<unk>", "<eos>", "x")
 
 
-def test_every_line_ends_in_a_word_of_its_own_an_empty_one_too(folder: Path) -> None:
-    corpus = Corpus.read(folder, 100)
-    assert " ".join(words_of(corpus, "train")) == "b a c <eos> <eos> b a <unk> d <eos> b <eos>"
-    assert words_of(corpus, "test") == ["<unk>", "b", "<eos>"]
-
-
-def test_the_vocabulary_is_that_of_the_training_text_alone(folder: Path) -> None:
+def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_ends_in_a_word(folder: Path) -> None:
     corpus = Corpus.read(folder, 100)
     assert corpus.vocabulary.words == ("<unk>", "<eos>", "b", "a", "c", "d")
-    assert words_of(corpus, "valid") == ["a", "<unk>", "<eos>"]
-
-
-def test_only_the_named_parts_are_opened(folder: Path) -> None:
+    read = {
+        part: " ".join(corpus.vocabulary.words[number] for number in text.tokens.tolist())
+        for part, text in corpus.texts.items()
+    }
+    assert read["train"] == "b a c <eos> <eos> b a <unk> d <eos> b <eos>"
+    assert (read["valid"], read["test"]) == ("a <unk> <eos>", "<unk> b <eos>")
     (folder / "test.txt").unlink()
-    assert list(Corpus.read(folder, 100, ("train", "valid")).texts) == ["train", "valid"]
+    assert list(Corpus.read(folder, 100, ("train", "valid")).texts) == ["train", "valid"], "no other part is opened"
 
 
-def refusal_of(folder: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        Corpus.read(folder, 100)
-    return str(caught.value)
-
-
-def test_a_missing_file_is_named(folder: Path) -> None:
-    (folder / "valid.txt").unlink()
-    assert str(folder / "valid.txt") in refusal_of(folder)
-
-
-def test_what_is_not_utf_8_is_refused_with_its_place(folder: Path) -> None:
-    (folder / "train.txt").write_bytes(b"a " + "\u00fc".encode("latin-1"))
-    assert "train.txt" in refusal_of(folder)
-    assert "byte 2" in refusal_of(folder)
-
-
-@pytest.mark.parametrize("content", ["", "\n", " \n\t\n"])
-def test_a_file_without_words_is_refused(content: str, folder: Path) -> None:
-    (folder / "valid.txt").write_text(content, encoding="utf-8")
-    assert "valid.txt" in refusal_of(folder)
+def test_a_file_that_cannot_be_used_is_named(folder: Path) -> None:
+    for content in ("", "\n", " \n\t\n", b"a " + "\u00fc".encode("latin-1"), None):
+        (folder / "valid.txt").unlink()
+        if content is not None:
+            (folder / "valid.txt").write_bytes(content.encode() if isinstance(content, str) else content)
+        with pytest.raises(DataError, match="byte 2" if isinstance(content, bytes) else None) as raised:
+            Corpus.read(folder, 100)
+        assert str(folder / "valid.txt") in str(raised.value)
+        (folder / "valid.txt").touch()

@@ -1,6 +1,5 @@
 """Dropout of language models: what is dropped together, at which rate, and what is left in the mean."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,12 +36,9 @@ def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_colum
     assert set(found.unique().tolist()) == {0.0, 2.0}
     for one, other in ((0, 1), (1, 2)):
         assert 0.4 < float((found[one, 0] != found[other, 0]).float().mean()) < 0.6
-
-
-def test_each_column_of_variational_dropout_has_the_rate_that_it_is_given() -> None:
-    found = VariationalDropout().dropped(ones(), rate=RATES)
-    torch.testing.assert_close((found[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
-    torch.testing.assert_close(found.amax((1, 2)), 1 / (1 - RATES))
+    by_column = VariationalDropout().dropped(ones(), rate=RATES)
+    torch.testing.assert_close((by_column[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    torch.testing.assert_close(by_column.amax((1, 2)), 1 / (1 - RATES))
 
 
 def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
@@ -50,8 +46,7 @@ def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
     found = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
     of_word: dict[int, list[float]] = {}
     for word, numbers in zip(tokens.flatten().tolist(), found.flatten(0, 1).tolist(), strict=True):
-        of_word.setdefault(word, numbers)
-        assert of_word[word] == numbers
+        assert of_word.setdefault(word, numbers) == numbers
         assert numbers in ([0.0, 0.0], [2.0, 2.0])
     assert 10 < sum(numbers == [0.0, 0.0] for numbers in of_word.values()) < 40
 
@@ -67,33 +62,22 @@ def test_each_column_of_embedding_dropout_has_the_rate_that_it_is_given() -> Non
     assert (kept[1] | ~kept[2]).all()
 
 
-def mask_of(function: Callable[[Tensor], Tensor], layer: nn.Linear) -> Tensor:
-    bias = 0 if layer.bias is None else layer.bias.detach()
-    return ((function(torch.eye(layer.in_features)).detach() - bias).T) / layer.weight.detach()
-
-
 def test_weight_dropout_drops_single_weights_the_same_ones_for_all_words() -> None:
     layer = nn.Linear(40, 50)
     function = WeightDropout(0.25).train()(layer)
-    mask = mask_of(function, layer)
-    torch.testing.assert_close((mask.abs() < 1e-4).float().mean(), torch.tensor(0.25), atol=0.05, rtol=0)
-    torch.testing.assert_close(
-        mask[mask.abs() > 1e-4], torch.full_like(mask[mask.abs() > 1e-4], 4 / 3), atol=1e-3, rtol=0
-    )
+    mask = (function(torch.eye(40)) - layer.bias).T.detach() / layer.weight.detach()
+    is_dropped = mask.abs() < 1e-4
+    torch.testing.assert_close(is_dropped.float().mean(), torch.tensor(0.25), atol=0.05, rtol=0)
+    assert ((mask[~is_dropped] - 4 / 3).abs() < 1e-3).all()
     for _ in range(3):
         x = torch.randn(COLUMNS, 40)
         torch.testing.assert_close(function(x), F.linear(x, layer.weight * mask, layer.bias))
 
 
-def hyper_layer(n: int) -> tuple[HyperLinear, Door]:
-    door = Door()
-    found = HyperLinear(nn.Linear(6, 5, bias=False), n, door, torch.Generator().manual_seed(0))
-    nn.init.normal_(found.weight_V)
-    return found, door
-
-
 def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike() -> None:
-    layer, door = hyper_layer(2)
+    door = Door()
+    layer = HyperLinear(nn.Linear(6, 5, bias=False), 2, door, torch.Generator().manual_seed(0))
+    nn.init.normal_(layer.weight_V)
     function = WeightDropout().dropped(layer, rate=torch.full((COLUMNS,), 0.5))
     door.lam = torch.zeros(2)
     mask = (function(torch.eye(6)).T / layer.weight_0).detach()
@@ -108,28 +92,22 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
 
 
 def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
-    tokens = numbered()
     return [
         (VariationalDropout(rate), (torch.randn(COLUMNS, LENGTH, 7),)),
-        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), tokens)),
-        (WeightDropout(rate), (nn.Linear(4, 4),)),
+        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), numbered())),
+        (WeightDropout(rate), (nn.Linear(4, 4, bias=False),)),
     ]
 
 
-@pytest.mark.parametrize(("rate", "training"), [(0.0, True), (0.5, False), (0.0, False)])
-def test_without_a_rate_or_in_eval_mode_all_is_kept_and_no_number_drawn(rate: float, training: bool) -> None:
-    for dropout, arguments in all_kinds(rate):
-        before = torch.get_rng_state()
-        assert dropout.train(training)(*arguments) is arguments[0]
-        assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_rate_of_one_keeps_nothing_and_stays_finite() -> None:
-    variational, embedding, weight = all_kinds(1.0)
-    for dropout, arguments in (variational, embedding):
-        assert not dropout.train()(*arguments).any()
-    layer = nn.Linear(4, 4, bias=False)
-    assert not weight[0].train()(layer)(torch.randn(2, 4)).any()
+def test_a_rate_of_zero_and_eval_mode_keep_all_and_draw_nothing_and_a_rate_of_one_keeps_nothing() -> None:
+    for rate, training in ((0.0, True), (0.5, False)):
+        for dropout, arguments in all_kinds(rate):
+            before = torch.get_rng_state()
+            assert dropout.train(training)(*arguments) is arguments[0]
+            assert torch.equal(torch.get_rng_state(), before)
+    for dropout, arguments in all_kinds(1.0):
+        found = dropout.train()(*arguments)
+        assert not (found if isinstance(found, Tensor) else found(torch.randn(2, 4))).any()
 
 
 class Dropping(nn.Module):
@@ -147,41 +125,21 @@ class Dropping(nn.Module):
         return torch.as_tensor(self.dropout(x, *further))
 
 
-def hypernetwork_of(dropout: RatedDropout) -> HyperNetwork:
-    """Its second hyperparameter is the logit of the rate."""
-    found = HyperNetwork(Dropping(dropout), 2, "every", rates=TunedRates({"dropout": 1}, torch.sigmoid))
-    return found.train()
-
-
-def rows_of(rates: Tensor) -> Tensor:
-    return torch.stack([torch.zeros_like(rates), rates.logit()], dim=1)
-
-
-def test_each_column_of_a_hypernetwork_drops_by_its_own_rate() -> None:
-    found = hypernetwork_of(VariationalDropout())(ones(), rows_of(RATES))
-    torch.testing.assert_close((found[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
-    assert torch.equal(found, found[:, :1].expand_as(found))
-
-
-def test_words_are_dropped_by_the_rate_of_their_column_in_a_hypernetwork() -> None:
-    hypernetwork = hypernetwork_of(EmbeddingDropout(50))
-    found = torch.stack([hypernetwork(torch.ones(COLUMNS, 50, 1), rows_of(RATES)) for _ in range(100)])
-    torch.testing.assert_close((found == 0).float().mean((0, 2, 3)), RATES, atol=0.03, rtol=0)
-
-
-def test_weights_are_dropped_by_the_rate_of_the_batch_in_a_hypernetwork() -> None:
-    hypernetwork = hypernetwork_of(WeightDropout())
-    shares = []
-    for _ in range(200):
-        found = hypernetwork(torch.eye(6), rows_of(torch.full((6,), 0.3)))
-        shares.append((found == 0).float().mean())
-    assert float(torch.stack(shares).mean()) == pytest.approx(0.3, abs=0.03)
-
-
-@pytest.mark.parametrize("dropout", [VariationalDropout(), EmbeddingDropout(50), WeightDropout()])
-def test_a_plain_network_drops_by_the_rate_of_lambda(dropout: RatedDropout) -> None:
-    plain = hypernetwork_of(dropout).to_module(rows_of(RATES)[2])
-    found = plain.get_submodule("dropout")
-    assert type(found) is type(dropout)
-    assert found.p == pytest.approx(0.9)
-    assert dropout.p == 0.0
+def test_a_hypernetwork_drops_by_the_rate_of_each_column_or_of_the_batch() -> None:
+    """Its second hyperparameter is the logit of the rate; a plain network of one lambda has that rate."""
+    rows = torch.stack([torch.zeros(COLUMNS), RATES.logit()], dim=1)
+    alike = torch.tensor([0.5, 0.3]).logit().expand(6, 2)
+    cases: list[tuple[RatedDropout, Tensor, Tensor, Tensor]] = [
+        (VariationalDropout(), ones(), rows, RATES),
+        (EmbeddingDropout(50), torch.ones(COLUMNS, 50, 1), rows, RATES),
+        (WeightDropout(), torch.eye(6), alike, torch.full((6,), 0.3)),
+    ]
+    for dropout, x, lam, rates in cases:
+        hypernetwork = HyperNetwork(Dropping(dropout), 2, "every", rates=TunedRates({"dropout": 1}, torch.sigmoid))
+        hypernetwork.train()
+        zeros = torch.stack([(hypernetwork(x, lam) == 0).float().flatten(1).mean(1) for _ in range(200)]).mean(0)
+        torch.testing.assert_close(zeros, rates, atol=0.03, rtol=0)
+        plain = hypernetwork.to_module(lam[-1]).get_submodule("dropout")
+        assert type(plain) is type(dropout)
+        assert plain.p == pytest.approx(float(rates[-1]))
+        assert dropout.p == 0.0

@@ -77,33 +77,25 @@ def test_at_rates_of_zero_training_draws_nothing_and_is_eval() -> None:
         assert torch.equal(one, expected)
 
 
-def with_dropout(name: str) -> LstmLanguageModel:
-    """All of it is dropped."""
-    network = small_network().train()
+@pytest.mark.parametrize(
+    ("name", "dropped"), [("weights", ("weight_hh_l0", "weight_hh_l1")), ("hidden", ("weight_ih_l1",))]
+)
+def test_dropout_of_weights_and_of_hidden_states_acts_where_zeros_in_pytorchs_lstm_would(
+    name: str, dropped: tuple[str, ...]
+) -> None:
+    """Everything is dropped: the recurrent weights of all layers, or the states between two layers."""
+    network, passage = small_network().train(), some_passage()
     network.get_submodule(name).p = 1.0  # type: ignore[assignment]
-    return network
-
-
-def test_dropout_of_weights_acts_on_the_recurrent_ones_of_all_layers() -> None:
-    network, passage = with_dropout("weights"), some_passage()
     reference = pytorchs(network)
     with torch.no_grad():
-        for name, parameter in reference.named_parameters():
-            if name.startswith("weight_hh"):
-                parameter.zero_()
-    check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
-
-
-def test_dropout_of_hidden_states_acts_between_layers_alone() -> None:
-    network, passage = with_dropout("hidden"), some_passage()
-    reference = pytorchs(network)
-    with torch.no_grad():
-        dict(reference.named_parameters())["weight_ih_l1"].zero_()
+        for one in dropped:
+            reference.get_parameter(one).zero_()
     check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
 
 
 def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_carried() -> None:
-    network, passage = with_dropout("output"), some_passage()
+    network, passage = small_network().train(), some_passage()
+    network.output.p = 1.0
     found, expected = network(passage), small_network().eval()(passage)
     assert torch.equal(found.states, expected.states)
     assert torch.equal(found.state, expected.state)

@@ -32,19 +32,16 @@ def task_of(texts: Path, **settings: Any) -> TextTask:
     return TextTask.of(config, corpus, torch.device("cpu"))
 
 
-@pytest.mark.parametrize(
-    ("tune", "names"),
-    [
+def test_the_space_has_what_is_tuned_and_nothing_else(texts: Path) -> None:
+    for tune, names in (
         ("dropout,activation,weight-decay", ALL),
         ("activation,dropout", ALL[:-1]),
         ("dropout.output,dropout.words", ("dropout.words", "dropout.output")),
         ("weight-decay,dropout.weights", ("dropout.weights", "weight_decay")),
-    ],
-)
-def test_the_space_has_what_is_tuned_and_nothing_else(tune: str, names: tuple[str, ...], texts: Path) -> None:
-    space = task_of(texts, tune=tune).space
-    assert sorted(space.names) == sorted(names)
-    assert space.operations == ()
+    ):
+        space = task_of(texts, tune=tune).space
+        assert sorted(space.names) == sorted(names)
+        assert space.operations == ()
 
 
 def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
@@ -67,42 +64,24 @@ def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: P
     assert noise[:, column].unique().tolist() == drawn[:1, column].tolist()
 
 
-def penalties_in_a_loop(states: np.ndarray, dropped: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> list[float]:
-    found = []
-    n_columns, length, width = states.shape
-    for column in range(n_columns):
-        squares = sum(dropped[column, t, unit] ** 2 for t in range(length) for unit in range(width))
-        moves = 0.0
-        for t in range(length - 1):
-            for unit in range(width):
-                moves += (states[column, t + 1, unit] - states[column, t, unit]) ** 2
-        of_squares, of_moves = squares / (length * width), moves / ((length - 1) * width)
-        found.append(float(alpha[column] * of_squares + beta[column] * of_moves))
-    return found
-
-
-def some_states(n_columns: int = 3) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(0)
-    states, dropped = torch.randn(2, n_columns, 5, 4, generator=generator, dtype=torch.float64)
-    alpha, beta = torch.rand(2, n_columns, generator=generator, dtype=torch.float64)
-    return states, dropped, alpha, beta
-
-
-def test_activation_regularisation_is_that_of_a_loop() -> None:
-    states, dropped, alpha, beta = some_states()
-    found = activation(states, dropped, alpha=alpha, beta=beta)
-    expected = penalties_in_a_loop(states.numpy(), dropped.numpy(), alpha.numpy(), beta.numpy())
-    assert found.tolist() == pytest.approx(expected)
-
-
-def test_the_penalty_is_the_mean_over_columns_each_with_values_of_its_own(texts: Path) -> None:
+def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(texts: Path) -> None:
+    """alpha times the mean square of dropped states, and beta times that of the moves of states from word to word."""
     task = task_of(texts, tune="activation,dropout.words")
-    states, dropped, alpha, beta = some_states()
+    generator = torch.Generator().manual_seed(0)
+    states, dropped = torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64)
+    alpha, beta = torch.rand(2, 3, generator=generator, dtype=torch.float64)
+    expected = []
+    for column in range(3):
+        squares = sum(float(dropped[column, t, unit]) ** 2 for t in range(5) for unit in range(4))
+        moves = sum(
+            float(states[column, t + 1, unit] - states[column, t, unit]) ** 2 for t in range(4) for unit in range(4)
+        )
+        expected.append(float(alpha[column] * squares / 20 + beta[column] * moves / 16))
+    assert activation(states, dropped, alpha=alpha, beta=beta).tolist() == pytest.approx(expected)
     of_name = {"activation.alpha": alpha, "activation.beta": beta, "dropout.words": torch.full_like(alpha, 0.5)}
     values = torch.stack([of_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
     found = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
-    expected = penalties_in_a_loop(states.numpy(), dropped.numpy(), alpha.numpy(), beta.numpy())
     assert float(found) == pytest.approx(np.mean(expected))
     assert task.regularization.has_penalty
     assert not task_of(texts, tune="dropout").regularization.has_penalty
@@ -180,19 +159,14 @@ def test_a_training_step_carries_the_state_to_the_passage_that_follows(texts: Pa
             assert not stream.state.requires_grad
 
 
-def responding_network(n: int) -> HyperNetwork:
-    """Every layer answers lambda, around a center that is not zero."""
+def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
+    """Every layer responds to lambda, around a center that is not zero."""
+    n, n_columns, length, small = 3, 4, 5, 1e-5
     hypernetwork = HyperNetwork(small_network(), n, "every").double().train()
     generator = torch.Generator().manual_seed(1)
     for parameter in hypernetwork.response_parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
     hypernetwork.center.normal_(generator=generator)
-    return hypernetwork
-
-
-def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
-    n, n_columns, length, small = 3, 4, 5, 1e-5
-    hypernetwork, generator = responding_network(n), torch.Generator().manual_seed(2)
     passage = Passage(
         torch.randint(12, (n_columns, length), generator=generator),
         torch.randn(2, 2, n_columns, 4, generator=generator, dtype=torch.float64),
