@@ -236,7 +236,7 @@ def test_a_searched_spread_and_count_move() -> None:
     assert (schedule.values[0, -3:] != schedule.values[-1, -3:]).all()
 
 
-class Pairs(list[tuple[Tensor, int]], torch.utils.data.Dataset[tuple[Tensor, int]]):
+class Pairs(list[tuple[Tensor, int]], torch.utils.data.Dataset[tuple[Tensor, int]]):  # type: ignore[misc]
     """40 images; it counts how often one is read."""
 
     classes = ("left", "right")
