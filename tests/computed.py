@@ -29,8 +29,6 @@ _OF_LAMBDA_STEPS = {
     "val_steps": 2,
     "val_batch_size": 50,
     "val_batches": 2,
-    "val_statistics": "batch",
-    "sigma_end": 0.5,
     "calibrate": True,
 }
 _POPULATION = {"population_size": 4}

@@ -29,7 +29,7 @@ OF_DEFAULT = ("shuffled", "static", "final", "point")
 """Baselines that are made of the schedule found. The others stay as they are when the default changes."""
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
 """Settings of a search that trainings without its schedule read."""
-OF_START = {"init", "count", "sigma", "sigma_end", "spread_over", "spread_share"}
+OF_START = {"init", "count", "sigma", "spread_over", "spread_share"}
 """Settings that decide where a search begins, and with what spread: what the baseline `random` is."""
 STARTS = ("random", "random-point")
 

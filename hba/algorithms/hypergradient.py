@@ -9,7 +9,7 @@ A                   task.augment                             the augmentation po
 F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now()                              standard deviation of the noise, by sigma and sigma_end
+sigma               sigma_now()                              standard deviation of the noise, constant or learnt
 tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
 H                   scale.entropy()                          sum_j log sigma_j, the entropy up to a constant
 
@@ -106,11 +106,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
-        if self.sigma_entropy is None:
-            return
-        if self.sigma_end is not None:
-            raise SettingsError("sigma_end has no effect where sigma_entropy is given, which learns sigma; omit one")
-        if self.sigma == 0:
+        if self.sigma_entropy is not None and self.sigma == 0:
             raise SettingsError("sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0")
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:

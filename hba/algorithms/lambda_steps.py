@@ -12,15 +12,13 @@ point of rest. So the pull is not part of the gradient: it is a proximal step af
 decoupled from the momentum as weight decay is in AdamW (Loshchilov and Hutter 2019).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self
 
 import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Adam, Optimizer, RMSprop
 
 from hba.algorithms.algorithm import Noisy
@@ -125,10 +123,6 @@ class LambdaSteps(Noisy):
     """Validation images of a batch, or columns of a text; half is half of batch_size."""
     val_batches: Size = 1
     """Validation batches whose gradients are averaged in a lambda step."""
-    val_statistics: Literal["running", "batch"] = "running"
-    """What BatchNorm normalizes validation images of a lambda step with."""
-    sigma_end: Annotated[NotNegative | None, DefaultText("as sigma")] = None
-    """Standard deviation of the noise at the end of the search, reached linearly."""
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best."""
 
@@ -182,13 +176,8 @@ class LambdaSteps(Noisy):
         return found
 
     def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
-        """Standard deviation of the noise on lambda at this step, a number or one for each (n,); linear from sigma to
-        sigma_end.
-        """
-        if self.sigma_end is None:
-            return self.sigma
-        progress = state.step / (task.config.epochs * state.steps_per_epoch)
-        return self.sigma + progress * (self.sigma_end - self.sigma)
+        """Standard deviation of the noise on lambda at this step, a number or one for each (n,)."""
+        return self.sigma
 
     def validation_loss(
         self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
@@ -200,14 +189,13 @@ class LambdaSteps(Noisy):
         """
         losses, stream = [], state.mover.val_stream
         network.eval()
-        with batch_statistics(network) if self.val_statistics == "batch" else nullcontext():
-            for _ in range(self.val_batches):
-                inputs, labels = stream.next()
-                outputs = predict(task.as_measured(inputs))
-                task.carry(stream, outputs)
-                if self.calibrate:
-                    outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
-                losses.append(task.loss_of(outputs, labels))
+        for _ in range(self.val_batches):
+            inputs, labels = stream.next()
+            outputs = predict(task.as_measured(inputs))
+            task.carry(stream, outputs)
+            if self.calibrate:
+                outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
+            losses.append(task.loss_of(outputs, labels))
         return torch.stack(losses).mean()
 
     def move_lambda(
@@ -292,20 +280,6 @@ def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
         # BatchNorm by the batch needs two images.
         return max(batch_size // 2, min(2, batch_size))
     return int(val_batch_size)
-
-
-@contextmanager
-def batch_statistics(network: nn.Module) -> Iterator[None]:
-    """Let BatchNorm of a network in eval mode normalize by the batch, without changing its running statistics."""
-    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
-    for layer in layers:
-        # Without tracking, PyTorch neither reads nor writes the running statistics.
-        layer.training, layer.track_running_stats = True, False
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.training, layer.track_running_stats = False, True
 
 
 @device_constant

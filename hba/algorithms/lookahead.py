@@ -72,10 +72,8 @@ class Rewards(LambdaSteps):
         super().check(config)
         if self.search_spread and not self.strength_learning_rate:
             raise SettingsError("search_spread needs a strength_learning_rate above 0")
-        if self.sigma == 0 or self.sigma_end == 0:
-            raise SettingsError(
-                f"{self.name} learns magnitudes from the noise on them: sigma and sigma_end must be above 0"
-            )
+        if self.sigma == 0:
+            raise SettingsError(f"{self.name} learns magnitudes from the noise on them: sigma must be above 0")
 
     def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
         sigma = super().sigma_now(task, state)

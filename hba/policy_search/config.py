@@ -28,8 +28,10 @@ from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
-DROPPED = ("probes", "trust_radius", "logit_bound")
-"""Former settings, which config.json of a run may still have."""
+DROPPED: Mapping[str, Any] = MappingProxyType(
+    {"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"}
+)
+"""Former settings, with the value that had no effect; config.json of a run may still have them."""
 ARGUMENTS = (
     *("algorithm", "network", "out", "resume", "callback", "progress", "preset", "paper", "budget_seconds", "config"),
 )
@@ -223,8 +225,9 @@ def check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any
 
 
 def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a config.json without DROPPED ones, except those that changed the search."""
-    return {name: value for name, value in stored.items() if name not in DROPPED or (value and name != "probes")}
+    """Settings of a config.json without probes, and without DROPPED ones that had no effect."""
+    idle = {"probes", *(name for name, value in DROPPED.items() if stored.get(name) == value)}
+    return {name: value for name, value in stored.items() if name not in idle}
 
 
 def _algorithm_of(settings: Mapping[str, Any]) -> tuple[type[Algorithm], Algorithm | None]:

@@ -224,9 +224,9 @@ class SearchTrainer:
 def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> str | None:
     """Give a restored search the epochs of its settings, if they are more than before; SettingsError if they are fewer.
 
-    From this step on, the learning rate, the noise of sigma_end and the warm-up are those of a search of the new length
-    at the same step. So the learning rate jumps up, and the schedule is not the one that a search of so many epochs
-    finds from its beginning. Returns a sentence that says so, or None if nothing changes.
+    From this step on, the learning rate and the warm-up are those of a search of the new length at the same step. So
+    the learning rate jumps up, and the schedule is not the one that a search of so many epochs finds from its
+    beginning. Returns a sentence that says so, or None if nothing changes.
     """
     epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
     if epochs < before:

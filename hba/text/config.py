@@ -66,7 +66,7 @@ TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
 )
 OF_IMAGES = (
     *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share"),
-    *("calibrate", "val_statistics", "strength_learning_rate"),
+    *("calibrate", "strength_learning_rate"),
 )
 """Settings of these algorithms that need images or operations."""
 

@@ -55,18 +55,6 @@ def test_the_gradient_is_the_mean_of_those_of_the_validation_batches(calibrate: 
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), batches[3][0])
 
 
-def test_the_noise_shrinks_linearly() -> None:
-    task, state = begun(algorithm="hba", sigma=0.8, sigma_end=0.2, epochs=4)
-    found = []
-    for number in (0, 6, 12):
-        state.step = number
-        found.append(algorithm_of(task).sigma_now(task, state))
-    assert found == pytest.approx([0.8, 0.5, 0.2])
-    task, state = begun(algorithm="hba", sigma=0.8, sigma_end=None)
-    state.step = 5
-    assert algorithm_of(task).sigma_now(task, state) == 0.8
-
-
 GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Cutout"}
 DESCENDING = Operation("Tones", torch.nn.Identity(), (3.0, -1.0), "tones", 0.0)
 UNKNOWN = Operation("Level", torch.nn.Identity(), (3.0, 5.0), "levels")

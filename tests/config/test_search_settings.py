@@ -92,7 +92,6 @@ def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
     for settings, words in (
-        ({"algorithm": "hba", "sigma_entropy": 0.001, "sigma_end": 0.1}, ("sigma_end", "sigma_entropy")),
         ({"algorithm": "stn", "sigma": 0.0}, ("sigma", "sigma_entropy")),
         ({"algorithm": "hba-lookahead", "sigma_entropy": 0.001}, ("sigma_entropy", "search_spread")),
         ({"algorithm": "delta-stn", "lambda_betas": "0.5,0.9"}, ("lambda_betas", "lambda_optimizer")),
@@ -190,8 +189,8 @@ def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> Non
 
 PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
-    **{"response": "affine", "val_statistics": "running", "calibrate": False, "sharing": "first-bn"},
-    **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "sigma_end": None, "population_size": None},
+    **{"response": "affine", "calibrate": False, "sharing": "first-bn"},
+    **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "population_size": None},
     **{"response_weight_decay": None, "weight_sigma": 0.001},
     **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
     **{"spread_share": 1.0},
@@ -243,7 +242,10 @@ def test_a_presets_learning_rate_is_for_an_algorithm_that_leaves_it_open() -> No
 def test_stored_settings_may_name_what_there_is_no_more() -> None:
     for name in ALGORITHMS:
         config = SearchConfig.make({"algorithm": name})
-        assert SearchConfig.from_file({**config.flat(), "probes": 10, "trust_radius": None}) == config
+        assert (
+            SearchConfig.from_file({**config.flat(), "probes": 10, "trust_radius": None, "val_statistics": "running"})
+            == config
+        )
         with pytest.raises(SettingsError, match="trust_radius"):
             SearchConfig.from_file({**config.flat(), "trust_radius": 0.1})
     for given in ({"initial_fraction": 0.5}, {"algorithm": Lookahead(initial_fraction=0.5)}):

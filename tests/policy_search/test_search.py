@@ -209,13 +209,13 @@ def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
 def test_the_schedule_s_spread_is_the_noise_at_the_end_of_each_epoch(
     algorithm: str, spread_over: str, tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"spread_over": spread_over, "sigma": 1.0, "sigma_end": 0.25, "spread_share": 0.5}
+    settings: dict[str, Any] = {"spread_over": spread_over, "sigma": 0.5, "spread_share": 0.5}
     if algorithm == "stn":
         settings["sigma_entropy"] = None
     schedule = schedule_of(run(tmp_path, algorithm=algorithm, count="searched", **settings))
     is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
     keeps = {"none": 0 * is_probability, "all": 1 + 0 * is_probability, "magnitudes": 1 - is_probability}[spread_over]
-    expected = np.outer([0.375, 0.25, 0.125], keeps)
+    expected = np.outer([0.25, 0.25, 0.25], keeps)
     np.testing.assert_allclose(schedule.spread, expected, atol=1e-6)
     np.testing.assert_array_equal(hba.load_policy(tmp_path).spread, schedule.spread)
     assert (schedule.policy(1).spread is None) == (spread_over == "none")
