@@ -37,7 +37,6 @@ from hba.data import EvaluationData
 from hba.data.config import Seed, Size
 from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
-from hba.policy_evaluation.baseline_augmentations import only_augmentation
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
@@ -108,7 +107,7 @@ class RowTask(TrainingTask):
         if self.search is None:
             return self.config, ScheduleAugmentation(None)
         schedule = self.search.schedule()
-        return self.config, ScheduleAugmentation(only_augmentation(schedule) if self.name == HALF else schedule)
+        return self.config, ScheduleAugmentation(schedule.without_regularizers() if self.name == HALF else schedule)
 
     def do(self) -> Results:
         return self._best_of_draws() if self.name == DRAWN else super().do()

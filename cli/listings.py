@@ -106,7 +106,7 @@ def _print_card(name: str, as_json: bool) -> None:
     found = errors_table(results)
     printer.print(table(found.headings, found.rows))
     if results.verdict is not None:
-        printer.print(results.verdict)
+        printer.print(str(results.verdict))
     for line in costs(name):
         printer.print(line)
     packages = ", ".join(f"{name} {results.packages.get(name)}" for name in ("hba-augment", "torch"))

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from common.records import Record
 from hba.policy.spaces import as_markdown
-from hba.policy_evaluation.statistics import PairedDifference
+from hba.report.statistics import PairedDifference
 
 NOTHING = "-"
 

@@ -7,7 +7,7 @@ import pandas as pd
 from common.records import Record
 from common.tables import NOTHING, difference_text, rate_text
 
-from hba.policy_evaluation.statistics import PairedDifference
+from hba.report.statistics import PairedDifference
 from quality.beds import DIGITS
 from quality.candidates import DEFAULT, FORMER
 from quality.tables import Differences, recoveries

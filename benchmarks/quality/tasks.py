@@ -85,7 +85,7 @@ class RowTask(TrainingTask):
             return super().augmented()
         # Rows of RANGE need no schedule, and so no search.
         schedule = self._start() if self.name in RANGE else self._search.schedule()
-        (row,) = row_configs({self.name: BASELINES[self.name]}, schedule, self.config)
+        (row,) = row_configs({self.name: BASELINES[self.name].make}, schedule, self.config)
         return row.config, row.augmentation(self.seed)
 
     def _start(self) -> Schedule:

@@ -3,11 +3,9 @@
 from hba.policy_evaluation.baselines import BASELINES
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, TensorBoardLogger
 from hba.policy_evaluation.evaluation import evaluate
-from hba.policy_evaluation.results import EvaluationResult, EvaluationRow
-from hba.policy_evaluation.settings import explain
-from hba.policy_evaluation.statistics import Resolution
-from hba.policy_evaluation.verdict import Verdict
-from hba.report.results import RESULTS_NAME
+from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.report.statistics import Resolution
+from hba.report.verdict import Verdict
 
 __all__ = [
     "BASELINES",
@@ -20,5 +18,4 @@ __all__ = [
     "TensorBoardLogger",
     "Verdict",
     "evaluate",
-    "explain",
 ]

@@ -1,9 +1,8 @@
 """The augmentations of baselines: schedules made of a schedule, equally strong ones, and torchvision's policies."""
 
-import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -20,7 +19,6 @@ from hba.data.images import Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
-from hba.policy.space import SearchSpace, Slot
 from hba.policy.spaces import at_fraction
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
@@ -28,6 +26,14 @@ from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugm
 from hba.utils.seeding import derived_seed, generator_for
 
 N_PERMUTATIONS = 10
+N_IMAGES, N_EPOCHS = 256, 9
+"""Training images and epochs, at equal distances, that strength is measured on."""
+N_DRAWS = 4096
+"""At least, of all epochs and images together: the standard error of a strength is then some 2 %."""
+LARGEST_FACTOR = 16.0
+N_HALVINGS = 10
+LARGEST_MISS = 0.1
+"""Share of a strength; beyond it, a schedule counts as not matched."""
 
 Values = NDArray[np.float64]
 
@@ -54,48 +60,13 @@ def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
     return Schedule(schedule.space, values, schedule.fill, spread=schedule.averaged().spread)
 
 
-def point(schedule: Schedule) -> Schedule:
-    """The schedule without its spread."""
-    return schedule.with_spread(0.0)
-
-
-def start_point(schedule: Schedule) -> Schedule:
-    """`start` without its spread."""
-    return point(start(schedule))
-
-
-def static(schedule: Schedule) -> Schedule:
-    """The mean of all epochs in every epoch, with the mean spread."""
-    return _made_of(schedule.averaged())
-
-
-def final(schedule: Schedule) -> Schedule:
-    """The last epoch's policy in every epoch."""
-    return _made_of(schedule.only(schedule.epochs - 1))
-
-
-def only_augmentation(schedule: Schedule) -> Schedule:
-    """The schedule without regularizers. Raises SettingsError where it does not have both."""
-    _check_has_both(schedule)
-    return _made_of(schedule.without_regularizers())
-
-
-def only_regularization(schedule: Schedule) -> Schedule:
-    """The schedule without operations. Raises SettingsError where it does not have both."""
-    _check_has_both(schedule)
-    return _made_of(schedule.without_operations())
-
-
-def _check_has_both(schedule: Schedule) -> None:
+def only_part(schedule: Schedule, keep: Callable[[Schedule], Schedule]) -> Schedule:
+    """What `keep` leaves of the schedule. SettingsError where it does not have both operations and regularizers."""
     if not (schedule.space.operations and schedule.space.regularizers):
         raise SettingsError(
             "only-augmentation and only-regularization need a schedule of both operations and regularizers; omit them"
         )
-
-
-def _made_of(schedule: Schedule) -> Schedule:
-    """Without the provenance, which describes another schedule."""
-    return dataclasses.replace(schedule, provenance={})
+    return keep(schedule)
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
@@ -117,59 +88,34 @@ def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
     over. The permutations depend on the number of operations alone; none is the identity. Raises SettingsError for a
     space of fewer than two operations.
     """
-    n_operations = len(schedule.space.operations)
-    if n_operations < 2:
-        raise SettingsError(
-            f"shuffled needs a schedule of at least two operations, got {'one' if n_operations else 'none'}; omit "
-            "shuffled"
-        )
-    return tuple(_permuted(schedule, permutation) for permutation in _permutations(n_operations))
-
-
-def _permutations(n: int) -> list[list[int]]:
+    n = len(schedule.space.operations)
+    if n < 2:
+        raise SettingsError(f"shuffled needs a schedule of at least two operations, got {n}; omit shuffled")
     generator = torch.Generator().manual_seed(derived_seed(0, "shuffled schedules"))
-    found: list[list[int]] = []
-    while len(found) < N_PERMUTATIONS:
+    permutations: list[list[int]] = []
+    while len(permutations) < N_PERMUTATIONS:
         permutation: list[int] = torch.randperm(n, generator=generator).tolist()
         if permutation != list(range(n)):
-            found.append(permutation)
-    return found
+            permutations.append(permutation)
+    return tuple(_permuted(schedule, permutation) for permutation in permutations)
 
 
 def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
     """permutation[i] is pi(i)."""
     space = schedule.space
     has_magnitude = [operation.magnitude_range is not None for operation in space.operations]
-    taken = {giver for taker, giver in enumerate(permutation) if has_magnitude[taker]}
+    takers = [taker for taker in range(len(permutation)) if has_magnitude[taker]]
+    taken = {permutation[taker] for taker in takers}
     left_over = iter(giver for giver in range(len(permutation)) if has_magnitude[giver] and giver not in taken)
-    magnitude_source = {
-        taker: giver if has_magnitude[giver] else next(left_over)
-        for taker, giver in enumerate(permutation)
-        if has_magnitude[taker]
-    }
+    sources = {taker: permutation[taker] if has_magnitude[permutation[taker]] else next(left_over) for taker in takers}
     values, spread = schedule.values.copy(), schedule.spread.copy()
-    for source, column in ((dict(enumerate(permutation)), _probability), (magnitude_source, _magnitude)):
-        for to, of in _columns(space, source, column):
-            values[:, to] = _carried(schedule.values[:, of], space.ranges[of], space.ranges[to])
-            spread[:, to] = schedule.spread[:, of]
+    for kind, giver_of in (("probability", dict(enumerate(permutation))), ("magnitude", sources)):
+        for taker, giver in giver_of.items():
+            for copy in range(space.copies):
+                to, of = (getattr(space.slots[one * space.copies + copy], kind) for one in (taker, giver))
+                values[:, to] = _carried(schedule.values[:, of], space.ranges[of], space.ranges[to])
+                spread[:, to] = schedule.spread[:, of]
     return Schedule(space, values, schedule.fill, spread=spread)
-
-
-def _probability(slot: Slot) -> int:
-    return slot.probability
-
-
-def _magnitude(slot: Slot) -> int:
-    assert slot.magnitude is not None
-    return slot.magnitude
-
-
-def _columns(space: SearchSpace, source: dict[int, int], column: Callable[[Slot], int]) -> Iterator[tuple[int, int]]:
-    """For each operation and copy, the column to write, and the column of its source to read."""
-    for taker, giver in source.items():
-        for copy in range(space.copies):
-            to, of = (column(space.slots[operation * space.copies + copy]) for operation in (taker, giver))
-            yield to, of
 
 
 def _carried(curve: Values, of: tuple[float, float], to: tuple[float, float]) -> Values:
@@ -179,18 +125,6 @@ def _carried(curve: Values, of: tuple[float, float], to: tuple[float, float]) ->
     width = source_high - source_low
     position = (curve - source_low) / width if width else np.zeros(len(curve))
     return np.clip(low + (high - low) * position, min(low, high), max(low, high))
-
-
-N_IMAGES = 256
-"""Number of training images, at equal distances, that strength is measured on."""
-N_EPOCHS = 9
-"""Number of epochs, at equal distances from the first to the last, that strength is measured at."""
-N_DRAWS = 4096
-"""At least, of all epochs and images together: the standard error of a strength is then some 2 %."""
-LARGEST_FACTOR = 16.0
-N_HALVINGS = 10
-LARGEST_MISS = 0.1
-"""Share of a strength; beyond it, a schedule counts as not matched."""
 
 
 @dataclass(frozen=True)

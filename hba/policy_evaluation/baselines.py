@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
@@ -25,17 +25,13 @@ from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
     ScaledTrivialAugment,
     TorchvisionPolicy,
-    final,
     middle,
-    only_augmentation,
-    only_regularization,
-    point,
+    only_part,
     respread,
     shuffled,
     start,
-    start_point,
-    static,
 )
+from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
@@ -80,6 +76,11 @@ class RowConfig:
         parts = [SEEDS, cutout_size, *(part.definition for part in self.augmentations)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
+    @property
+    def weights(self) -> str | None:
+        """SHA-256 of the pretrained weights; None for fresh ones."""
+        return None if self.start is None else self.start.pretrained.sha256
+
 
 Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]
 Make = Callable[[Schedule, EvaluationConfig], Made]
@@ -98,88 +99,87 @@ def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     return config.model_copy(update={"cutout_size": size}), (ScheduleAugmentation(None),)
 
 
-def _of_schedule(make: Callable[[Schedule], Schedule], schedule: Schedule, config: EvaluationConfig) -> Made:
-    return config, (ScheduleAugmentation(make(schedule)),)
+def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
+    policies = {"cifar10": "CIFAR10", "cifar100": "CIFAR10", "svhn": "SVHN", "svhn-full": "SVHN"}
+    policy = policies.get(config.baseline_like or config.data, "IMAGENET")
+    make = partial(AutoAugment, policy=AutoAugmentPolicy[policy])
+    return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
 
 
 def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
     return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
 
 
-def _fixed(augmentation: Augmentation, schedule: Schedule, config: EvaluationConfig) -> Made:
-    return config, (augmentation,)
+def _fixed(augmentation: Augmentation) -> Make:
+    return lambda schedule, config: (config, (augmentation,))
 
 
-_AUTO_AUGMENT_POLICIES: Mapping[str, str] = MappingProxyType(
-    {"cifar10": "CIFAR10", "cifar100": "CIFAR10", "svhn": "SVHN", "svhn-full": "SVHN"}
-)
-"""By dataset; IMAGENET for all others."""
+def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
+    return lambda schedule, config: (config, (ScheduleAugmentation(change(schedule)),))
 
 
-def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
-    policy = _AUTO_AUGMENT_POLICIES.get(config.baseline_like or config.data, "IMAGENET")
-    make = partial(AutoAugment, policy=AutoAugmentPolicy[policy])
-    return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
-
-
-@dataclass(frozen=True)
-class NamedBaseline:
+class NamedBaseline(NamedTuple):
     """A baseline with a name of its own. text: what it trains with; SCHEDULE is the first row's schedule."""
 
     make: Make
     text: str
 
-    def __call__(self, schedule: Schedule, config: EvaluationConfig) -> Made:
-        return self.make(schedule, config)
 
-
-_TRIVIAL_AUGMENT = TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)
-_MAKE_AND_TEXT: Mapping[str, tuple[Make, str]] = {
-    NONE: (partial(_fixed, ScheduleAugmentation(None)), "the baseline augmentation alone"),
-    "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
-    "random": (
-        partial(_of_schedule, start),
-        "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
-        "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
-    ),
-    "random-point": (partial(_of_schedule, start_point), "`random` without its spread: every image gets the bare row"),
-    "middle": (
-        partial(_of_schedule, middle),
-        "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
-        "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
-    ),
-    "shuffled": (
-        _shuffled,
-        "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its "
-        "magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
-    ),
-    "static": (partial(_of_schedule, static), "the mean of SCHEDULE over its epochs, in every epoch"),
-    "final": (partial(_of_schedule, final), "the last epoch of SCHEDULE, in every epoch"),
-    "only-augmentation": (
-        partial(_of_schedule, only_augmentation),
-        "SCHEDULE without its regularizers: dropout and weight decay are as the network and the settings have them",
-    ),
-    "only-regularization": (
-        partial(_of_schedule, only_regularization),
-        "the regularizers of SCHEDULE, without its operations",
-    ),
-    "point": (
-        partial(_of_schedule, point),
-        "SCHEDULE without its spread: every image gets the bare row of its epoch",
-    ),
-    "randaugment": (
-        partial(_fixed, TorchvisionPolicy("torchvision RandAugment", RandAugment)),
-        "torchvision's RandAugment, with its defaults",
-    ),
-    "trivialaugment": (
-        partial(_fixed, _TRIVIAL_AUGMENT),
-        "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to a seventh of "
-        "the side",
-    ),
-    "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
-}
 BASELINES: Mapping[str, NamedBaseline] = MappingProxyType(
-    {name: NamedBaseline(make, text) for name, (make, text) in _MAKE_AND_TEXT.items()}
+    {
+        NONE: NamedBaseline(_fixed(ScheduleAugmentation(None)), "the baseline augmentation alone"),
+        "cutout": NamedBaseline(
+            _cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"
+        ),
+        "random": NamedBaseline(
+            _of_schedule(start),
+            "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
+            "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
+        ),
+        "random-point": NamedBaseline(
+            _of_schedule(lambda schedule: start(schedule).with_spread(0.0)),
+            "`random` without its spread: every image gets the bare row",
+        ),
+        "middle": NamedBaseline(
+            _of_schedule(middle),
+            "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
+            "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
+        ),
+        "shuffled": NamedBaseline(
+            _shuffled,
+            "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and its "
+            "magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
+        ),
+        "static": NamedBaseline(
+            _of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"
+        ),
+        "final": NamedBaseline(
+            _of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)),
+            "the last epoch of SCHEDULE, in every epoch",
+        ),
+        "only-augmentation": NamedBaseline(
+            _of_schedule(lambda schedule: only_part(schedule, Schedule.without_regularizers)),
+            "SCHEDULE without its regularizers: dropout and weight decay are as the network and the settings have them",
+        ),
+        "only-regularization": NamedBaseline(
+            _of_schedule(lambda schedule: only_part(schedule, Schedule.without_operations)),
+            "the regularizers of SCHEDULE, without its operations",
+        ),
+        "point": NamedBaseline(
+            _of_schedule(lambda schedule: schedule.with_spread(0.0)),
+            "SCHEDULE without its spread: every image gets the bare row of its epoch",
+        ),
+        "randaugment": NamedBaseline(
+            _fixed(TorchvisionPolicy("torchvision RandAugment", RandAugment)),
+            "torchvision's RandAugment, with its defaults",
+        ),
+        "trivialaugment": NamedBaseline(
+            _fixed(TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)),
+            "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to a seventh "
+            "of the side",
+        ),
+        "autoaugment": NamedBaseline(_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
+    }
 )
 """By name, which takes precedence over a file of that name."""
 
@@ -187,15 +187,13 @@ BASELINES: Mapping[str, NamedBaseline] = MappingProxyType(
 def named_rows(schedule: Schedule | str | Path, against: Sequence[Baseline]) -> dict[str, Schedule | Make]:
     """By row name, the schedule first, what the row is made of.
 
-    Raises SettingsError for two rows of one name, and for what no row can be made of.
+    Raises SettingsError for two rows of one name, for a schedule of language models, and for what no row can be made
+    of.
     """
     if isinstance(against, str) or not isinstance(against, Iterable):
         raise SettingsError(f"against must be a list, got {against!r}; write it in brackets, as [{against!r}]")
-    rows: dict[str, Schedule | Make] = {}
-    if isinstance(schedule, Schedule):
-        rows["schedule"] = schedule
-    else:
-        rows[_row_name(schedule)] = load_policy(schedule)
+    first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
+    rows: dict[str, Schedule | Make] = dict([first])
     for number, other in enumerate(against, start=2):
         name, row = _named_row(other, number)
         if name in rows:
@@ -204,6 +202,12 @@ def named_rows(schedule: Schedule | str | Path, against: Sequence[Baseline]) -> 
                 "your own a `name`"
             )
         rows[name] = row
+    for name, row in rows.items():
+        if isinstance(row, Schedule) and is_of_text(row):
+            raise SettingsError(
+                f"the row {name} is of language models, as {row.space.regularizers[-1].name} says; train these by "
+                "hba evaluate-text"
+            )
     return rows
 
 
@@ -213,10 +217,15 @@ def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
         return f"schedule {number}", other
     if isinstance(other, str | Path):
         if other in BASELINES:
-            return str(other), BASELINES[str(other)]
+            return str(other), BASELINES[str(other)].make
         return _row_name(other), load_policy(other, other_names=BASELINES)
-    _check_augmentation(other)
-    return _name_of(other), partial(_fixed, other)
+    is_complete = isinstance(getattr(other, "definition", None), str) and callable(getattr(other, "by_epoch", None))
+    if isinstance(other, type) or not is_complete:
+        raise SettingsError(
+            "against must have names, schedule files, schedules, or objects with a text `definition` and a function "
+            f"`by_epoch`, as hba.Augmentation describes them, got {other!r}"
+        )
+    return getattr(other, "name", None) or type(other).__name__, _fixed(other)
 
 
 def _row_name(path_or_name: str | Path) -> str:
@@ -249,105 +258,57 @@ def row_configs(
     )
 
 
-def check_of_images(rows: Mapping[str, object]) -> None:
-    """SettingsError for a schedule of language models."""
-    for name, row in rows.items():
-        if isinstance(row, Schedule) and is_of_text(row):
-            raise SettingsError(
-                f"the row {name} is of language models, as {row.space.regularizers[-1].name} says; train these by "
-                "hba evaluate-text"
-            )
-
-
-def check_rows_take(everyone: Sequence[RowConfig], schedules: Mapping[str, Schedule], n_channels: int) -> None:
-    """SettingsError for a row that cannot augment images of so many channels. schedules: by row."""
-    for schedule in schedules.values():
-        check_channels(schedule.space.operations, n_channels)
-        color_for(n_channels, schedule.fill)
-    if n_channels in COMMON_CHANNELS:
-        return
-    for row in everyone:
-        if any(isinstance(one, TorchvisionPolicy) for one in row.augmentations):
+def check_rows(rows: Sequence[RowConfig], data: EvaluationData, config: EvaluationConfig) -> None:
+    """SettingsError for a row that cannot train on these images, by this network or by this optimizer."""
+    n_channels = data.train.n_channels
+    for row in rows:
+        # All schedules of a row have the same space.
+        augmentation = row.augmentations[0]
+        if isinstance(augmentation, TorchvisionPolicy) and n_channels not in COMMON_CHANNELS:
             raise SettingsError(
                 f"{row.name} is defined for images of 1 or 3 channels, not {n_channels}: omit it from --against"
             )
-
-
-def check_networks_take(everyone: Sequence[RowConfig], data: EvaluationData) -> None:
-    """SettingsError for a schedule with rates of dropouts that the network lacks, or with a weight decay that the
-    optimizer lacks.
-    """
-    for row in everyone:
-        # All schedules of a row have the same space.
-        schedule = getattr(row.augmentations[0], "schedule", None)
+        schedule = getattr(augmentation, "schedule", None)
         if not isinstance(schedule, Schedule):
             continue
+        check_channels(schedule.space.operations, n_channels)
+        color_for(n_channels, schedule.fill)
         names = schedule.space.names
-        if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
+        if WEIGHT_DECAY in names and config.optimizer not in SGDS:
             raise SettingsError(
-                f"the weight decay of {row.name} is that of {SGD}, got the optimizer "
-                f"{row.config.optimizer}; train by {SGD}, or take schedule.without_regularizers() in Python"
+                f"the weight decay of {row.name} is that of {SGD}, got the optimizer {config.optimizer}; train by "
+                f"{SGD}, or take schedule.without_regularizers() in Python"
             )
         rates = [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]
         if rates:
             network = network_of(row.config, data, 0, row.own_network, row.start)
-            check_dropouts(network, rates, may_be_some=_has_own_space(schedule))
-
-
-def _has_own_space(schedule: Schedule) -> bool:
-    """Whether its search had a space of the user's own, which may leave out some dropouts of the network."""
-    settings = schedule.provenance.get("settings")
-    return isinstance(settings, Mapping) and "space" in settings and settings["space"] is None
-
-
-def _check_augmentation(given: Any) -> None:
-    """SettingsError for an object that is no augmentation."""
-    kind = f"the class {given.__name__}; give an object of it" if isinstance(given, type) else type(given).__name__
-    is_complete = isinstance(getattr(given, "definition", None), str) and callable(getattr(given, "by_epoch", None))
-    if isinstance(given, type) or not is_complete:
-        raise SettingsError(
-            "against must have names, schedule files, schedules, or objects with a text `definition` and a function "
-            f"`by_epoch`, as hba.Augmentation describes them, got {kind}"
-        )
-
-
-def _name_of(augmentation: Augmentation) -> str:
-    """Its `name`, or else its class."""
-    name = getattr(augmentation, "name", None)
-    return name if isinstance(name, str) and name else type(augmentation).__name__
+            # A search space of the user's own may leave out some dropouts of the network.
+            check_dropouts(network, rates, may_be_some=settings_of(schedule).get("space", "") is None)
 
 
 def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     """Apply a copy of the user's augmentation to the first training images, as in the first and in the last epoch.
 
-    Raises SettingsError where the result is no batch of images, or the number of functions is not that of epochs. An
-    exception of the user's code is not caught. PyTorch's default generators are left as they were.
+    Raises SettingsError where the result is no batch of new images in [0, 1]. An exception of the user's code is not
+    caught. PyTorch's default generators are left as they were.
     """
-    name = _name_of(augmentation)
     n = min(N_TRIED, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
     images = as_floats(levels)
     with default_generators(train.device):
         functions = list(copy.deepcopy(augmentation).by_epoch(epochs, train))
-        if len(functions) != epochs:
-            raise SettingsError(f"{name} must return one function for each of {epochs} epochs, got {len(functions)}")
-        for function in (functions[0], functions[-1]):
+        for function in (*functions[:1], *functions[-1:]):
             before = images.clone()
-            augmented = function(images, torch.Generator(train.device).manual_seed(0))
-            _check_augmented(name, augmented, images, before)
+            found: Any = function(images, torch.Generator(train.device).manual_seed(0))
+            if not _is_batch_like(found, before) or not torch.equal(images, before):
+                shown = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, torch.Tensor) else type(found)
+                raise SettingsError(
+                    f"{type(augmentation).__name__} must return new images, {before.dtype} {tuple(before.shape)} in "
+                    f"[0, 1] (.clamp(0, 1)), and must not write into those that it gets (.clone()), got {shown}"
+                )
 
 
-def _check_augmented(name: str, augmented: Any, images: torch.Tensor, before: torch.Tensor) -> None:
-    """before: a copy of images from before they were augmented."""
-    if not isinstance(augmented, torch.Tensor) or (augmented.shape, augmented.dtype) != (images.shape, images.dtype):
-        found = (
-            f"{augmented.dtype} {tuple(augmented.shape)}" if isinstance(augmented, torch.Tensor) else type(augmented)
-        )
-        raise SettingsError(
-            f"{name} must return images of {images.dtype} {tuple(images.shape)} for such ones, got {found}"
-        )
-    if not (torch.isfinite(augmented).all() and augmented.min() >= 0 and augmented.max() <= 1):
-        low, high = augmented.min().item(), augmented.max().item()
-        raise SettingsError(f"{name} must return images in [0, 1], got {low:g} to {high:g}; add .clamp(0, 1)")
-    if not torch.equal(images, before):
-        raise SettingsError(f"{name} must return new images, and writes into those that it is given; clone them first")
+def _is_batch_like(found: Any, images: torch.Tensor) -> bool:
+    if not isinstance(found, torch.Tensor) or (found.shape, found.dtype) != (images.shape, images.dtype):
+        return False
+    return bool(torch.isfinite(found).all() and found.min() >= 0 and found.max() <= 1)

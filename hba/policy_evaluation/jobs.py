@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -22,10 +22,16 @@ from hba.utils.seeding import default_generators, derived_seed
 
 
 class Job(NamedTuple):
-    """One network to be trained."""
+    """One network to be trained. checkpoint: what the training resumes from, and writes."""
 
     row: RowConfig
     seed: int
+    checkpoint: TrainCheckpoint
+
+    @property
+    def name(self) -> str:
+        """In the message of an executor that cannot send it."""
+        return f"the row {self.row.name}"
 
 
 class TrainingResult(NamedTuple):
@@ -35,39 +41,27 @@ class TrainingResult(NamedTuple):
     epochs: tuple[Measured, ...]
 
 
-def train_and_measure(
-    job: Job, data: EvaluationData, on_step: Callable[[], None], saves: TrainCheckpoint | None = None
-) -> TrainingResult:
+def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> TrainingResult:
     """Train and measure the test split. data is on its device. PyTorch's default generators are left as they were.
 
-    saves: the checkpoint that the training resumes from, and writes. Raises DivergedError, which names the training,
-    for a loss that is not finite.
+    Raises DivergedError, which names the training, for a loss that is not finite.
     """
-    row, seed = job
-    generators = default_generators(data.train.device, derived_seed(seed, "default generators of an evaluation"))
+    (row, seed, checkpoint), device = job, data.train.device
+    if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
+        # Another machine may not see the evaluation's folder.
+        checkpoint = replace(checkpoint, path=None)
+    generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
     with generators, explained_memory_errors():
         try:
-            trained = train(
-                row.config,
-                data,
-                row.augmentation(seed),
-                seed,
-                on_step,
-                row.own_network,
-                row.start,
-                saves,
-            )
-            return TrainingResult(trained.test, trained.epochs)
+            augmentation = row.augmentation(seed)
+            found = train(row.config, data, augmentation, seed, on_step, row.own_network, row.start, checkpoint)
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
+    return TrainingResult(found.test, found.epochs)
 
 
 def run_jobs(
-    executor: Executor,
-    jobs: Sequence[Job],
-    data: EvaluationData,
-    on_step: Callable[[], None],
-    saves_of: Callable[[Job], TrainCheckpoint],
+    executor: Executor, jobs: Sequence[Job], data: EvaluationData, on_step: Callable[[], None]
 ) -> Generator[tuple[Job, TrainingResult]]:
     """Yield jobs and their results, in the order in which they end. data: on the device of a SerialExecutor.
 
@@ -76,53 +70,23 @@ def run_jobs(
     """
     if not jobs:
         return
-    if isinstance(executor, SerialExecutor):
-        shared = Shared(data)
-    else:
-        splits = _Splits(data.name, data.class_names, data.test.image_size, str(executor.device))
-        shared = Shared(splits, _tensors(data.train), lambda: _tensors(data.test), _data)
-    tasks = [_Task(job, saves_of(job)) for job in jobs]
-    with contextlib.closing(executor.run(_train, tasks, shared, on_step)) as finished:
+    shared = Shared(data)
+    if not isinstance(executor, SerialExecutor):
+        value = (data.name, data.class_names, data.test.image_size, str(executor.device))
+        shared = Shared(value, _tensors(data.train), lambda: _tensors(data.test), _data)
+    with contextlib.closing(executor.run(train_and_measure, jobs, shared, on_step)) as finished:
         for number, result in finished:
             yield jobs[number], result
 
 
-@dataclass(frozen=True)
-class _Task:
-    job: Job
-    saves: TrainCheckpoint
-
-    @property
-    def name(self) -> str:
-        return f"the row {self.job.row.name}"
-
-
-def _train(task: _Task, data: EvaluationData, step_done: Callable[[], None]) -> TrainingResult:
-    path = task.saves.path
-    # Another machine may not see the evaluation's folder.
-    is_seen = path is None or path.parent.parent.is_dir()
-    return train_and_measure(task.job, data, step_done, task.saves if is_seen else replace(task.saves, path=None))
-
-
-@dataclass(frozen=True)
-class _Splits:
-    """What tensors do not tell of an EvaluationData."""
-
-    name: str
-    class_names: tuple[str, ...]
-    test_image_size: int
-    device: str
-
-
-def _data(splits: _Splits, train: Tensors, fetch_test: Callable[[], Tensors]) -> EvaluationData:
-    device = find_device(splits.device)
-    test = LazySplit(lambda: _images(fetch_test()), None, splits.test_image_size, device)
-    return EvaluationData(splits.name, splits.class_names, _images(train).to(device), test)
-
-
-def _images(tensors: Tensors) -> LabelledImages:
-    images, labels = tensors
-    return LabelledImages(images, labels)
+def _data(
+    value: tuple[str, tuple[str, ...], int, str], train: Tensors, fetch_test: Callable[[], Tensors]
+) -> EvaluationData:
+    """The inverse of what run_jobs shares with other processes."""
+    name, class_names, test_image_size, device_name = value
+    device = find_device(device_name)
+    test = LazySplit(lambda: LabelledImages(*fetch_test()), None, test_image_size, device)
+    return EvaluationData(name, class_names, LabelledImages(*train).to(device), test)
 
 
 def _tensors(split: Images | LazySplit) -> Tensors:
@@ -134,24 +98,22 @@ def _tensors(split: Images | LazySplit) -> Tensors:
 
 def check_executor(jobs: int | None, cluster: str | None, gpus_per_training: int) -> None:
     """SettingsError, before anything is read, for arguments that exclude each other."""
+    if jobs is not None and jobs < 1:
+        raise SettingsError(f"jobs must be at least 1, got {jobs}")
     if gpus_per_training < 1:
         raise SettingsError(f"gpus_per_training must be at least 1, got {gpus_per_training}")
-    if cluster is None:
-        if gpus_per_training > 1:
-            raise SettingsError("gpus_per_training is for a cluster; on one machine, start hba evaluate by torchrun")
-        return
-    if jobs not in (None, 1):
-        raise SettingsError(f"a cluster has as many jobs at a time as it has room for; omit jobs, got {jobs}")
-    if size() > 1:
+    if cluster is None and gpus_per_training > 1:
+        raise SettingsError("gpus_per_training is for a cluster; on one machine, start hba evaluate by torchrun")
+    if (cluster is not None or size() > 1) and jobs not in (None, 1):
+        raise SettingsError(f"jobs must be 1 on a cluster and where several processes share a training, got {jobs}")
+    if cluster is not None and size() > 1:
         raise SettingsError("a cluster is given its trainings by one process; start hba evaluate without torchrun")
 
 
 def executor_for(
     data: EvaluationData, device: str, n_trainings: int, jobs: int | None, cluster: Cluster | None, gpus: int
 ) -> Executor:
-    """The executor of so many trainings. jobs: as evaluate takes it. gpus: per training. SettingsError where it cannot
-    be.
-    """
+    """The executor of so many trainings. jobs: as evaluate takes it. gpus: per training."""
     if cluster is not None:
         needs = cluster.needs(device)
         if cluster.places(needs) < gpus:
@@ -161,13 +123,7 @@ def executor_for(
             )
         return RayExecutor(cluster, needs, gpus)
     found = local_device(device)
-    if size() > 1:
-        if jobs not in (None, 1):
-            raise SettingsError(
-                f"jobs must be 1 where {size()} processes share one training after the other, got {jobs}"
-            )
-        return SerialExecutor(found)
-    n_jobs = number_of_jobs(jobs, n_trainings, data, found)
+    n_jobs = 1 if size() > 1 else number_of_jobs(jobs, n_trainings, data, found)
     return SerialExecutor(found) if n_jobs == 1 else ProcessExecutor(found, n_jobs)
 
 
@@ -176,8 +132,6 @@ def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, de
 
     asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU and for images that are streamed.
     """
-    if asked is not None and asked < 1:
-        raise SettingsError(f"jobs must be at least 1, got {asked}")
     if asked is None:
         asked = torch.get_num_threads() if device.type == "cpu" and not data.is_streamed else 1
     return max(1, min(asked, n_trainings))

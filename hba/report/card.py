@@ -7,7 +7,7 @@ from typing import Any
 import pydantic
 
 from hba.errors import ScheduleError
-from hba.report.results import Results
+from hba.report.results import EvaluationResult
 from hba.schedule.library import files_of, policy_names
 from hba.utils.text import counted, did_you_mean, duration, listed
 
@@ -20,7 +20,7 @@ class Card(pydantic.BaseModel):
     text: str
     search: str
     evaluate: str
-    results: Results
+    results: EvaluationResult
 
 
 def read_card(name: str) -> Card:
@@ -34,8 +34,9 @@ def read_card(name: str) -> Card:
 def costs(name: str) -> tuple[str, str]:
     """Time and hardware of the search of a shipped schedule, and of the trainings of its evaluation, a line each."""
     results, search = read_card(name).results, json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
-    trainings = f"{counted(results.n_trainings, 'training')}, {results.jobs or 1} at a time"
-    return f"Search: {_cost(search)}.", f"Evaluation: {trainings}, {_cost(results.model_dump())}."
+    trainings = f"{counted(results.n_trainings, 'training')}, {results.environment.get('jobs', 1)} at a time"
+    made_by = {**results.environment, "wall_seconds": results.wall_seconds}
+    return f"Search: {_cost(search)}.", f"Evaluation: {trainings}, {_cost(made_by)}."
 
 
 def _cost(found: Mapping[str, Any]) -> str:

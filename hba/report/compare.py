@@ -7,6 +7,7 @@ from pathlib import Path
 from hba.errors import SettingsError
 from hba.report.findings import error_definition, share
 from hba.report.page import setting_text
+from hba.report.results import mean_of
 from hba.report.run import Run
 from hba.report.tables import Table
 from hba.schedule.summary import reach, summarize, summarize_regularizers
@@ -109,9 +110,9 @@ def _test_errors(run: Run) -> Cells:
     found = {"an error is": results.error} if results.error else {}
     for number, row in enumerate(results.rows):
         name = row.name if number else "the schedule"
-        loss = None if row.test_loss is None else row.test_loss.mean
+        loss = mean_of(row.test_loss_by_seed)
         found[name] = percent(row.mean) + ("" if loss is None else f"  ({nats(loss)} nats)")
-        if (minus := row.schedule_minus_row) is not None:
+        if (minus := results.differences.get(row.name)) is not None:
             found[f"the schedule minus {row.name}"] = points(minus.mean, minus.interval)
     return found
 

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from hba.report.findings import share
-from hba.report.results import Results
+from hba.report.results import EvaluationResult
 from hba.report.tables import most_confused
 from hba.schedule.pictures import MAGNITUDE_COLOR, PROBABILITY_COLOR, REGULARIZER_COLOR
 from hba.schedule.summary import spaced
@@ -129,7 +129,7 @@ def metrics_figure(title: str, lines: Mapping[str, Mapping[int, float]], digits:
     return svg(draw, f"{title} over epochs: {last}", margins=(0.1, 0.17, 0.97, 0.97))
 
 
-def errors_figure(results: Results) -> Markup:
+def errors_figure(results: EvaluationResult) -> Markup:
     """A dot for the test error of each seed, at the same height in each row, and a bar for their mean."""
     seeds = sorted({seed for row in results.rows for seed in row.seeds})
 
@@ -147,9 +147,9 @@ def errors_figure(results: Results) -> Markup:
     return _by_row(results, draw, "test error, per cent", words)
 
 
-def differences_figure(results: Results) -> Markup | None:
+def differences_figure(results: EvaluationResult) -> Markup | None:
     """The error of the schedule minus that of each row, with its interval; None where there are no pairs."""
-    found = {place: row.schedule_minus_row for place, row in enumerate(results.rows) if row.schedule_minus_row}
+    found = {place: one for place, one in enumerate(results.differences.values(), start=1) if one is not None}
     if not found:
         return None
 
@@ -168,7 +168,7 @@ def differences_figure(results: Results) -> Markup | None:
     return _by_row(results, draw, f"{printable(results.rows[0].name)} minus this, points", words)
 
 
-def _by_row(results: Results, draw: Callable[["Axes"], None], label: str, description: str) -> Markup:
+def _by_row(results: EvaluationResult, draw: Callable[["Axes"], None], label: str, description: str) -> Markup:
     """A figure of one number for each row, from top to bottom."""
 
     def draw_rows(axes: "Axes") -> None:

@@ -12,7 +12,7 @@ from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
 from hba.report import figures, findings, tables
-from hba.report.results import RESULTS_NAME, Results
+from hba.report.results import RESULTS_NAME, EvaluationResult
 from hba.report.run import EVALUATED_NAME, EvaluationFiles, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples, stages
 from hba.schedule.library import POLICY_NAME
@@ -259,11 +259,10 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _evaluation_part(evaluation: EvaluationFiles) -> dict[str, Any]:
     results, settings = evaluation.results, evaluation.results.settings
     # The verdict is one sentence; numbers have no blank after their point.
-    verdict, end, interpretation = (results.verdict or "").removeprefix("Verdict: ").partition(". ")
-    model = settings.get("model") or (results.own_network or "").partition(" ")[0]
+    verdict, end, interpretation = str(results.verdict or "").removeprefix("Verdict: ").partition(". ")
     return {
         "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
-        f"{model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
+        f"{results.model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
         f"{results.test_images:,} test images",
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
@@ -275,15 +274,15 @@ def _evaluation_part(evaluation: EvaluationFiles) -> dict[str, Any]:
         "confusion": _confusion_part(results),
         "facts": [
             ("data", f"{settings.get('data')}"),
-            ("network", f"{model}"),
+            ("network", results.model),
             ("seeds", ", ".join(map(str, sorted({seed for row in results.rows for seed in row.seeds})))),
-            *_machine_facts(results.model_dump()),
+            *_machine_facts({**results.environment, "wall_seconds": results.wall_seconds or None}),
         ],
         "settings": settings_facts(settings),
     }
 
 
-def _confusion_part(results: Results) -> dict[str, Any] | None:
+def _confusion_part(results: EvaluationResult) -> dict[str, Any] | None:
     """None where no confusion matrix was kept, as by older versions."""
     shares, names = tables.confusion_shares(results), results.class_names or ()
     if not shares:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.errors import RunError
-from hba.report.results import RESULTS_NAME, Results, read_results
+from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
@@ -40,7 +40,7 @@ class SearchFiles:
 class EvaluationFiles:
     """schedule: what was evaluated; None where it is not kept, as by older versions."""
 
-    results: Results
+    results: EvaluationResult
     schedule: Schedule | None
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hba.report.findings import share
-from hba.report.results import BalancedAccuracy, Difference, Loss, Results, Row
+from hba.report.results import EvaluationResult, EvaluationRow, Measure, mean_of, std_of
+from hba.report.statistics import PairedDifference
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import copies_of, spaced
 from hba.utils.text import nats, of_seeds, percent, points
@@ -22,7 +23,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def errors_table(results: Results) -> Table:
+def errors_table(results: EvaluationResult) -> Table:
     """Test errors of each row: mean, standard deviation, each seed, and the difference to the schedule."""
     rows = tuple(
         (
@@ -31,64 +32,62 @@ def errors_table(results: Results) -> Table:
             percent(row.std),
             f"{len(row.seeds)}",
             "  ".join(f"{error:.2f}" for error in row.test_error_percent),
-            _difference(row.schedule_minus_row),
+            _difference(results.differences.get(row.name)),
         )
         for row in results.rows
     )
     return Table(("trained with", "mean", "std", "seeds", "each seed", _minus_this(results)), rows)
 
 
-def losses_table(results: Results) -> Table | None:
-    """Test losses of each row, in nats; None where none was kept, as by older versions."""
-    rows = tuple(
-        (row.name, *_kept(loss.nats, loss, nats, digits=3))
-        for row in results.rows
-        if (loss := row.test_loss) is not None and any(one is not None for one in loss.nats)
-    )
+def losses_table(results: EvaluationResult) -> Table | None:
+    """Test losses of each row, in nats; None where none was stored, as by older versions."""
     headings = ("trained with", "mean loss", "std", "loss of each seed", _minus_this(results))
+    rows = _rows_of(results, "test_loss", nats, digits=3)
     return Table(headings, rows) if rows else None
 
 
-def balanced_table(results: Results) -> Table:
+def balanced_table(results: EvaluationResult) -> Table:
     """Balanced accuracy of each row that has one: the mean of the classes' recalls."""
-    rows = tuple(
-        (row.name, *_kept(found.percent, found, percent, digits=2))
-        for row in results.rows
-        if (found := row.balanced_accuracy) is not None
-    )
-    return Table(("trained with", "balanced accuracy", "std", "that of each seed", _minus_this(results)), rows)
+    headings = ("trained with", "balanced accuracy", "std", "that of each seed", _minus_this(results))
+    return Table(headings, _rows_of(results, "balanced_accuracy", percent, digits=2))
 
 
-def _kept(
-    each: Sequence[float | None], found: Loss | BalancedAccuracy, text: Callable[[float | None], str], digits: int
-) -> tuple[str, ...]:
-    """Mean, standard deviation, each seed, which may not have been kept, and the difference to the schedule."""
-    mean = text(found.mean) + of_seeds(sum(one is not None for one in each), len(each))
-    return mean, text(found.std), "  ".join(map(text, each)), _difference(found.schedule_minus_row, digits)
+def _rows_of(
+    results: EvaluationResult, measure: Measure, text: Callable[[float | None], str], digits: int
+) -> tuple[tuple[str, ...], ...]:
+    """Of rows that have any: mean, standard deviation, each seed, which may lack it, the difference to the schedule."""
+    differences, found = results.schedule_minus(measure), []
+    for row in results.rows:
+        by_seed = row.measured(measure)
+        if by_seed:
+            mean = text(mean_of(by_seed)) + of_seeds(len(by_seed), len(row.seeds))
+            each = "  ".join(text(by_seed.get(seed)) for seed in row.seeds)
+            found.append((row.name, mean, text(std_of(by_seed)), each, _difference(differences.get(row.name), digits)))
+    return tuple(found)
 
 
-def _minus_this(results: Results) -> str:
+def _minus_this(results: EvaluationResult) -> str:
     return f"{results.rows[0].name} minus this, 95 % interval"
 
 
-def _difference(found: Difference | None, digits: int = 2) -> str:
+def _difference(found: PairedDifference | None, digits: int = 2) -> str:
     return "" if found is None else points(found.mean, found.interval, digits=digits)
 
 
-def confusion_shares(results: Results) -> dict[str, np.ndarray]:
+def confusion_shares(results: EvaluationResult) -> dict[str, np.ndarray]:
     """Of each class's images, the share of each answer (K, K), over all seeds, by the row's name.
 
     For the schedule and the row that the verdict compares it with; empty where no confusion matrix was kept, as by
     older versions. A class without images has zeros.
     """
-    against = (results.verdict_details or {}).get("against")
+    against = results.verdict and results.verdict.against
     shown = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
     counts = {row.name: _images(row, len(results.class_names or ())) for row in shown}
     return {name: one / np.maximum(1, one.sum(1, keepdims=True)) for name, one in counts.items() if one is not None}
 
 
-def _images(row: Row, n_classes: int) -> np.ndarray | None:
-    matrices = [one.matrix() for one in row.confusions(n_classes) if one is not None]
+def _images(row: EvaluationRow, n_classes: int) -> np.ndarray | None:
+    matrices = [one.matrix() for one in row.confusion if one is not None]
     return np.sum(matrices, axis=0) if matrices else None
 
 

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
-from hba.policy_evaluation.statistics import PairedDifference
 from hba.regularization.groups import Regularization
 from hba.regularization.in_training import DROPOUT
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import TEXT_EVALUATION
+from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, resolved, tunable

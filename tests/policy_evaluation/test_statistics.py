@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 from scipy import stats
 
-from hba.policy_evaluation.statistics import PairedDifference, Resolution, seeds_to_show, spread_of
-from hba.policy_evaluation.verdict import Verdict, best_other, verdict, what_it_can_tell
+from hba.report.statistics import PairedDifference, Resolution, seeds_to_show, spread_of
+from hba.report.verdict import Verdict, best_other, verdict, what_it_can_tell
 
 
 def paired(first: list[float], second: list[float]) -> PairedDifference:

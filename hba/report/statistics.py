@@ -10,6 +10,8 @@ from hba.utils.intervals import CONFIDENCE, interval_of_mean, t_quantile
 
 ROUNDING = 1e-9
 """Differences of test errors in percentage points below this are rounding errors."""
+POWER = 0.8
+"""Probability that a true difference of one point is shown."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,6 @@ class PairedDifference:
         return self.mean > standard_error * t_quantile(self.n_pairs - 1, 1 - (1 - CONFIDENCE) / n_choices)
 
 
-POWER = 0.8
-"""Probability that a true difference of one point is shown."""
-
-
 @dataclass(frozen=True)
 class Resolution:
     """How small a difference of the schedule to the best other row can be shown, in percentage points.
@@ -57,7 +55,8 @@ class Resolution:
     half_width: of the 95 % interval, by Student's t over n_pairs paired seeds; None without a spread.
     seeds_for_one_point: how many seeds with the same spread would show a difference of one point with probability
     POWER. one_image: the weight of one of the test_images. standard_error: of a test error of test_error_percent on as
-    many images (binomial). The last three are None where an error is no share of wrong answers.
+    many images (binomial; no wrong or no right answer counts as half an image). The last three are None where an error
+    is no share of wrong answers.
     """
 
     n_pairs: int
@@ -71,35 +70,22 @@ class Resolution:
     @staticmethod
     def of(difference: PairedDifference, test_error_percent: float, test_images: int | None) -> "Resolution":
         """test_error_percent: the mean of the schedule's row. test_images: None where an error is no share of them."""
-        half_width = None if difference.interval is None else difference.interval[1] - difference.mean
-        spread = None if half_width is None else spread_of(half_width, difference.n_pairs)
-        return Resolution(
-            n_pairs=difference.n_pairs,
-            half_width=half_width,
-            seeds_for_one_point=None if spread is None else seeds_to_show(1.0, spread),
-            test_images=test_images,
-            one_image=None if test_images is None else 100 / test_images,
-            test_error_percent=test_error_percent,
-            standard_error=None if test_images is None else standard_error_of(test_error_percent, test_images),
-        )
-
-
-def standard_error_of(error_percent: float, n_images: int) -> float:
-    """The binomial standard error in points of an error on n_images.
-
-    No wrong or no right answer counts as half an image, because the error is not certain then either.
-    """
-    share = min(max(error_percent / 100, 0.5 / n_images), 1 - 0.5 / n_images)
-    return 100 * math.sqrt(share * (1 - share) / n_images)
-
-
-def spread_of(half_width: float, n: int) -> float:
-    """The sample standard deviation of n paired differences from the half width of their 95 % interval."""
-    return half_width * math.sqrt(n) / t_quantile(n - 1, CONFIDENCE)
+        n, half_width, seeds, one_image, standard_error = difference.n_pairs, None, None, None, None
+        if difference.interval is not None:
+            half_width = difference.interval[1] - difference.mean
+            seeds = seeds_to_show(1.0, half_width * math.sqrt(n) / t_quantile(n - 1, CONFIDENCE))
+        if test_images is not None:
+            one_image = 100 / test_images
+            share = min(max(test_error_percent / 100, 0.5 / test_images), 1 - 0.5 / test_images)
+            standard_error = 100 * math.sqrt(share * (1 - share) / test_images)
+        return Resolution(n, half_width, seeds, test_images, one_image, test_error_percent, standard_error)
 
 
 def seeds_to_show(difference: float, spread: float) -> int:
-    """The fewest paired seeds whose 95 % t-interval excludes 0 with probability POWER, for a true difference."""
+    """The fewest paired seeds whose 95 % t-interval excludes 0 with probability POWER, for a true difference.
+
+    spread: the sample standard deviation of the paired differences.
+    """
     from scipy.special import nctdtr, ndtri
 
     # As many as with a known spread, at least.
