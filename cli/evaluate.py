@@ -16,19 +16,17 @@ from hba.config.presets import EVALUATION_PRESETS
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined
-from hba.distributed.process_info import is_first, launched
+from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
-from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, training_text
-from hba.report.results import read_results
+from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress
 from hba.report.tables import balanced_table, errors_table, losses_table
 from hba.utils.progress import CallbackList
 from hba.utils.tensorboard import FOLDER_NAME
-from hba.utils.text import counted, duration
+from hba.utils.text import counted
 
 from .help import SectionedCommand
 from .options import (
     DATA,
-    as_typed,
     complete,
     given,
     number_option,
@@ -73,7 +71,6 @@ HELP_WIDTH = 118
 @click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
 @number_option("--gpus-per-training", default=1, help="With --cluster: GPUs (else CPUs) per training. [default: 1]")
 @click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
-@click.option("--explain", is_flag=True, help="Print where each setting comes from (default, search, preset, given).")
 @path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
@@ -99,10 +96,7 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
     The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
     --against.
     """
-    tensorboard, explain = options.pop("tensorboard"), options.pop("explain")
-    if explain:
-        _explain(schedule, data, options)
-        return
+    tensorboard = options.pop("tensorboard")
     others = [name.strip() for name in against.split(",") if name.strip()]
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
@@ -127,30 +121,18 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
 )
 
 
-def _explain(schedule: str, data: str | None, options: dict[str, Any]) -> None:
-    if launched().rank == 0:
-        named = ("preset", "config", *EvaluationConfig.model_fields)
-        chosen = given({name: value for name, value in options.items() if name in named})
-        settings = hba.policy_evaluation.explain(schedule, data, **chosen).items()
-        rows = ((name, "" if value is None else as_typed(value), layer) for name, (value, layer) in settings)
-        console().print(table(("setting", "value", "from"), rows, "Settings; an empty value is not set"))
-
-
 class _Terminal(EvaluationProgress):
     """Shows progress: a bar in a terminal, one line per training elsewhere."""
 
     def planned(self, plan: EvaluationPlan) -> None:
         for line in plan_lines(plan):
             say(line)
-        self.begin(plan)
+        self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
-    def estimated(self, seconds: float) -> None:
-        say(f"About {duration(seconds)} for {counted(self.n_trainings, 'training')}.")
-
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-        super().training_done(name, seed, test_error_percent)
+    def ended(self, text: str) -> None:
+        super().ended(text)
         if not self.bar.visible:
-            say(training_text(name, seed, test_error_percent))
+            say(text)
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
@@ -181,12 +163,12 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
-    printer, config, results = console(), result.config, read_results(folder / RESULTS_NAME)
+    printer, config = console(), result.config
     printer.print(
         f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
         f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
     )
-    for found in (errors_table(results), losses_table(results), balanced_table(results)):
+    for found in (errors_table(result), losses_table(result), balanced_table(result)):
         if found is not None and (result.is_unbalanced or "balanced accuracy" not in found.headings):
             printer.print(table(found.headings, found.rows))
     for text in [str(result.verdict)] if result.verdict else result.warnings:

@@ -1,5 +1,6 @@
 """hba models, operations, policies and presets: what can be named on the command line."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.operations import registered_operations
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, find_space, magnitude_table
-from hba.schedule.library import policy_names, shipped_schedules
+from hba.schedule.library import files_of, policy_names, shipped_schedules
 from hba.utils.text import percent
 
 from .terminal import console, json_option, operations_file_option, print_json, say, table
@@ -99,7 +100,7 @@ def _print_card(name: str, as_json: bool) -> None:
 
     card = read_card(name)
     if as_json:
-        print_json(card.model_dump(mode="json"))
+        print_json(json.loads(files_of(name)[1].read_text("utf-8")))
         return
     results, printer = card.results, console()
     printer.print(card.text)
@@ -109,7 +110,7 @@ def _print_card(name: str, as_json: bool) -> None:
         printer.print(str(results.verdict))
     for line in costs(name):
         printer.print(line)
-    packages = ", ".join(f"{name} {results.packages.get(name)}" for name in ("hba-augment", "torch"))
+    packages = ", ".join(f"{name} {results.environment['packages'].get(name)}" for name in ("hba-augment", "torch"))
     printer.print(f"{results.test_images} test images; {packages}. To reproduce it:")
     for command in (card.search, card.evaluate):
         printer.print(f"  {command}", soft_wrap=True)

@@ -10,7 +10,8 @@ import hba
 import hba.text
 from hba.errors import SettingsError
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
-from hba.text.evaluation import BASELINES, Loss, TextEvaluationProgress
+from hba.policy_evaluation.callbacks import TrainingsBar
+from hba.text.evaluation import BASELINES
 from hba.text.lstm import in_words, perplexity
 from hba.text.task import TextPlan, TextProgress
 from hba.utils.text import counted
@@ -117,13 +118,10 @@ def evaluate_text(
     console().print(f"Results: {folder / 'results.json'}")
 
 
-class _EvaluationTerminal(TextEvaluationProgress):
+class _EvaluationTerminal(TrainingsBar):
     """Shows progress: a bar in a terminal, a line for each training elsewhere."""
 
-    n_done = 0
-
-    def training_done(self, name: str, seed: int, loss: Loss) -> None:
-        self.n_done += 1
-        super().training_done(name, seed, loss)
+    def ended(self, text: str) -> None:
+        super().ended(text)
         if not self.bar.visible:
-            say(f"{name}, seed {seed}: test perplexity {in_words(perplexity(loss.test))}")
+            say(text)

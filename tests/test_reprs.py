@@ -9,7 +9,7 @@ import numpy as np
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.results import EvaluationRow
+from hba.report.results import EvaluationRow
 from hba.schedule.schedule import Schedule
 
 LONG = "a folder with a very long name " * 20
@@ -20,9 +20,16 @@ def schedule(epochs: int = 400, **provenance: Any) -> Schedule:
 
 
 def evaluation(n_rows: int, n_seeds: int) -> hba.EvaluationResult:
-    rows = [EvaluationRow(f"row{i}", tuple(float(i + j) for j in range(n_seeds)), tuple(range(n_seeds)), LONG)
-            for i in range(n_rows)]  # fmt: skip
-    return hba.EvaluationResult(tuple(rows), EvaluationConfig.make({}), 1000, 297, 0, {"test": LONG}, {"text": LONG})
+    seeds = tuple(range(n_seeds))
+    rows = tuple(
+        EvaluationRow(name=f"row{i}", test_error_percent=tuple(i + j for j in seeds), seeds=seeds, definition=LONG)
+        for i in range(n_rows)
+    )
+    settings = EvaluationConfig.make({}).model_dump()
+    return hba.EvaluationResult(
+        rows=rows, settings=settings, train_images=1000, test_images=297, skipped_images=0, fingerprints={"test": LONG},
+        environment={"text": LONG},
+    )  # fmt: skip
 
 
 def test_every_value_is_one_short_line_that_says_what_it_is() -> None:

@@ -85,8 +85,13 @@ def _data(
     """The inverse of what run_jobs shares with other processes."""
     name, class_names, test_image_size, device_name = value
     device = find_device(device_name)
-    test = LazySplit(lambda: LabelledImages(*fetch_test()), None, test_image_size, device)
-    return EvaluationData(name, class_names, LabelledImages(*train).to(device), test)
+    test = LazySplit(lambda: _images(fetch_test()), None, test_image_size, device)
+    return EvaluationData(name, class_names, _images(train).to(device), test)
+
+
+def _images(tensors: Tensors) -> LabelledImages:
+    images, labels = tensors
+    return LabelledImages(images, labels)
 
 
 def _tensors(split: Images | LazySplit) -> Tensors:

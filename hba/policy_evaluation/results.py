@@ -55,7 +55,7 @@ class Results:
             yield from ((row, seed) for row in self._rows if seed not in self._found[row.name])
 
     def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
-        """Store the result of a training. SettingsError where the test images are not those of the stored evaluation."""
+        """Store the result of a training. SettingsError where the stored evaluation has other test images."""
         if "test" not in self.fingerprints:
             self.fingerprints["test"] = _opened(self._data).fingerprint()
             self._check_images("test")
@@ -135,10 +135,8 @@ def stored_results(
     except HbaError as error:
         raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
     names, given = [row.name for row in stored.rows], [row.name for row in rows]
-    free = (*FREE_SETTINGS, "model" if stored.own_network else "")
-    check_same(
-        "network", stored.own_network or "a model by name", rows[0].network_definition or "a model by name", folder
-    )
+    free, by_name = (*FREE_SETTINGS, "model" if stored.own_network else ""), "a model by name"
+    check_same("network", stored.own_network or by_name, rows[0].network_definition or by_name, folder)
     check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
     for name in EvaluationConfig.model_fields:
         if name not in free:

@@ -1,6 +1,6 @@
 """The verdict on a schedule in sentences, from the paired differences of test errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,13 +117,18 @@ def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str
             to_try.append("get more test images")
     if resolution.n_pairs < (seeds := resolution.seeds_for_one_point or 2 * FEW_SEEDS) <= MOST_SEEDS:
         to_try.insert(0, anew.format(seeds))
-    if best.name in NOTHING_FOUND:
-        to_try.append("search anew with more --epochs, if hba show says that the search was too short")
-    if best.name in (*WITHOUT_A_SEARCH, *SIMPLER):
-        to_try.append(f"use {best.name}, which {'is simpler' if best.name in SIMPLER else 'needs no search'}")
-    if not set(WITHOUT_A_SEARCH[:3]) & set(rows):
-        to_try.append("compare with --against randaugment, which needs no search")
+    to_try += _without_more_numbers(best.name, rows)
     return " ".join([*sentences, *([f"To try: {'; or '.join(to_try)}."] if to_try else [])])
+
+
+def _without_more_numbers(best: str, rows: Sequence[str]) -> Iterator[str]:
+    """What to try instead of a more precise evaluation."""
+    if best in NOTHING_FOUND:
+        yield "search anew with more --epochs, if hba show says that the search was too short"
+    if best in (*WITHOUT_A_SEARCH, *SIMPLER):
+        yield f"use {best}, which {'is simpler' if best in SIMPLER else 'needs no search'}"
+    if not {"randaugment", "trivialaugment", "autoaugment"} & set(rows):
+        yield "compare with --against randaugment, which needs no search"
 
 
 def _sentence(best: BestOther, other: str) -> str:

@@ -13,7 +13,6 @@ from click.testing import Result
 from commands import make_images, rows_in, said
 from commands import run as run_command
 
-import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import DivergedError
 from hba.policy_evaluation import BASELINES
@@ -118,16 +117,6 @@ def test_another_spread_is_used_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> 
     assert "spread of all schedules: 0.5" in result.stdout
     # Probabilities of the shipped schedule do not vary.
     assert seen == [(0.0, 0.5), (0.0, 0.5), (0.0, 0.0)]
-
-
-def test_explain_shows_where_each_setting_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = {row[0]: row[1:] for row in rows_in(said(*EVALUATE[:2], "--explain", "--learning-rate", "0.3"))}
-    searched = hba.load_policy("digits").provenance["settings"]
-    assert rows["learning_rate"] == ["0.3", "given"]
-    assert rows["batch_size"] == [str(searched["batch_size"]), "search"]
-    assert rows["seeds"] == ["3", "default"]
-    assert set(rows) == set(EvaluationConfig.model_fields) - {"val_size"}
-    assert list(Path().iterdir()) == []
 
 
 def test_json_gives_programs_the_results_and_people_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         (f"{EVALUATE} --resume", "--out"),
         (f"{EVALUATE} --jobs 0", "jobs"),
         (f"{EVALUATE} --against radnom", "did you mean random"),
-        (f"{EVALUATE} --epochs 0 --explain", "epochs"),
+        (f"{EVALUATE} --epochs 0", "epochs"),
         ("report images", "images"),
         ("policies digit", "digit"),
         ("import nowhere.txt --from pba --epochs 2 --out b.json", "nowhere.txt"),

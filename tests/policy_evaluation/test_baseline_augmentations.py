@@ -18,17 +18,11 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
 from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
-    final,
     middle,
-    only_augmentation,
-    only_regularization,
-    point,
     respread,
     sample_of,
     shuffled,
     start,
-    start_point,
-    static,
     strength,
     strengthened,
 )
@@ -69,14 +63,14 @@ def test_the_middle_is_the_middle_of_every_range_throughout() -> None:
 
 def test_static_is_the_mean_over_the_epochs_throughout() -> None:
     found = random_schedule()
-    schedule = static(found)
+    schedule = found.averaged()
     np.testing.assert_allclose(schedule.stretched(6).values, np.tile(found.values.sum(axis=0) / 4, (6, 1)))
     assert schedule.fill == FILL
 
 
 def test_final_is_the_last_epoch_throughout() -> None:
     found = random_schedule()
-    schedule = final(found)
+    schedule = found.only(3)
     assert (schedule.stretched(6).values == found.values[-1]).all()
     assert schedule.fill == FILL
 
@@ -147,16 +141,12 @@ def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
     expected = SPACE.decode(randaugment(SPACE).double()).numpy()
     np.testing.assert_array_equal(start(found(init="randaugment", initial_fraction=0.5)).values, expected[None])
     assert start(found(initial_fraction=2)).values.tolist() == middle(schedule).values.tolist(), "it is not known"
-    for made in (start(schedule), middle(schedule), static(schedule)):
+    for made in (start(schedule), middle(schedule), schedule.averaged()):
         np.testing.assert_allclose(made.spread, schedule.spread.sum(axis=0)[None] / 4)
     for made in (start(schedule), middle(schedule)):
         # K of at least 1, 2 and 3 operations, each given the one before.
         assert made.values[0, COUNTS] == pytest.approx([0.9, 0.7 / 0.9, 0.4 / 0.7])
-    assert final(schedule).spread.tolist() == schedule.spread[-1:].tolist()
-    assert point(schedule).values.tolist() == schedule.values.tolist()
-    assert start_point(schedule).values.tolist() == start(schedule).values.tolist()
-    assert not point(schedule).spread.any()
-    assert not start_point(schedule).spread.any()
+    assert schedule.only(schedule.epochs - 1).spread.tolist() == schedule.spread[-1:].tolist()
 
 
 def test_a_shuffled_curve_takes_its_spread_along_and_k_stays() -> None:
@@ -177,14 +167,14 @@ def test_another_spread_leaves_probabilities_bare_where_magnitudes_alone_are_spr
     schedule = found()
     assert respread(schedule, None) is schedule
     assert (respread(schedule, 0.25).spread == 0.25).all()
-    assert (respread(point(schedule), 0.25).spread == 0.25).all(), "of a schedule without a spread too"
+    assert (respread(schedule.with_spread(0.0), 0.25).spread == 0.25).all(), "of a schedule without a spread too"
     made = respread(schedule.with_spread(1.0, probabilities=False), 0.25)
     assert made.spread.tolist() == [[0.0 if name.endswith("probability") else 0.25 for name in SPACE.names]] * 4
 
 
 def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     schedule = both(spread=0.5)
-    augmentation, regularization = only_augmentation(schedule), only_regularization(schedule)
+    augmentation, regularization = schedule.without_regularizers(), schedule.without_operations()
     assert augmentation.values.tolist() == list(POLICY)
     assert (augmentation.spread == 0.5).all()
     assert regularization.values.tolist() == list(OTHERS)
@@ -198,8 +188,8 @@ def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     dropout, decay, length, holes = zip(*OTHERS, strict=True)
     # Weight decay is searched by its logarithm.
     means = [fmean(dropout), geometric_mean(decay), fmean(length), fmean(holes)]
-    assert static(schedule).values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
-    assert final(schedule).values[0, 3:].tolist() == OTHERS[-1]
+    assert schedule.averaged().values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
+    assert schedule.only(schedule.epochs - 1).values[0, 3:].tolist() == OTHERS[-1]
     for one in (start(schedule), middle(schedule)):
         assert one.values[0, 3:].tolist() == pytest.approx([0.05, 5e-4, 4, 1], rel=1e-5), "where a search begins"
     assert all((one.values[:, 3:] == schedule.values[:, 3:]).all() for one in shuffled(schedule))

@@ -15,7 +15,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import AsStrong, final, middle, point, start_point, static
+from hba.policy_evaluation.baseline_augmentations import AsStrong, middle, start
 from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
@@ -24,11 +24,11 @@ SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1, coun
 SCHEDULE = Schedule(SPACE, [[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]])  # type: ignore[arg-type]
 MADE: dict[str, Callable[[Schedule], Schedule]] = {
     "random": middle,
-    "random-point": start_point,
+    "random-point": lambda schedule: start(schedule).with_spread(0.0),
     "middle": middle,
-    "static": static,
-    "final": final,
-    "point": point,
+    "static": Schedule.averaged,
+    "final": lambda schedule: schedule.only(1),
+    "point": lambda schedule: schedule.with_spread(0.0),
 }
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 
@@ -71,7 +71,7 @@ def test_a_reserved_name_comes_before_a_file(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.chdir(tmp_path)
     SCHEDULE.save("random")
     SCHEDULE.save("final/policy.json")
-    assert named_rows(SCHEDULE, ["random", "final"])["random"] is BASELINES["random"]
+    assert named_rows(SCHEDULE, ["random", "final"])["random"] is BASELINES["random"].make
     row = named_rows(SCHEDULE, ["random", "./final"])["final"]
     assert isinstance(row, Schedule)
 

@@ -1,4 +1,4 @@
-"""The time estimate on a clock of its own, and TensorBoard events read again by TensorBoard's own reader."""
+"""TensorBoard events read again by TensorBoard's own reader."""
 
 import sys
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from small_trainings import one_operation, tiny_data
 import hba
 from hba.errors import SettingsError
 from hba.policy_evaluation import TensorBoardLogger
-from hba.policy_evaluation.callbacks import TimeEstimate
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train
@@ -19,23 +18,6 @@ from hba.utils.progress import CallbackList
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
-
-
-def test_the_estimate_is_the_rate_after_a_slow_start_times_all_steps() -> None:
-    for n_steps, times, expected in (
-        # From the third step on, half a second each; counted until three seconds have passed.
-        (60, [0.0, 1.9, *(2.4 + 0.5 * step for step in range(100))], [pytest.approx(30)]),
-        (1000, [0.25 * step for step in range(1000)], [250.0]),
-        (400, [0.5 * (step // 4) for step in range(400)], [pytest.approx(50, abs=8)]),
-        (20, [0.1 * step for step in range(20)], []),
-        (10, [60.0 * step for step in range(10)], [600.0]),
-    ):
-        told: list[float] = []
-        clock = iter(times)
-        estimate = TimeEstimate(n_steps, told.append, lambda clock=clock: next(clock))  # type: ignore[misc]
-        for _ in range(n_steps):
-            estimate.step_done()
-        assert told == expected
 
 
 class Told(hba.EvaluationCallback):

@@ -172,8 +172,6 @@ def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
         *((1, 9, CPU, 1), (4, 9, GPU, 4), (12, 9, CPU, 9)),
     ):
         assert number_of_jobs(asked, n_trainings, tiny_data(), device) == expected
-    with pytest.raises(SettingsError, match="at least 1, got 0"):
-        number_of_jobs(0, 9, tiny_data(), CPU)
     config = EvaluationConfig.make({"data": str(write_folder(tmp_path)), **SETTINGS, "stream": True, "workers": 0})
     streamed = load_evaluation_data(config)
     assert number_of_jobs(None, 9, streamed, CPU) == 1
@@ -181,6 +179,7 @@ def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
 
 def test_executors_that_exclude_each_other_are_refused_before_anything_is_read() -> None:
     for wrong, name in (
+        ({"jobs": 0}, "jobs"),
         ({"jobs": 2, "cluster": "auto"}, "jobs"),
         ({"gpus_per_training": 2}, "gpus_per_training"),
         ({"cluster": "auto", "gpus_per_training": 0}, "gpus_per_training"),

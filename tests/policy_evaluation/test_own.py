@@ -3,7 +3,7 @@
 import json
 import multiprocessing
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -208,28 +208,17 @@ def test_a_row_of_an_own_augmentation_that_changed_is_not_resumed(tmp_path: Path
         evaluate(against=[Noise(0.2)], seeds=1, out=tmp_path, model="wrn-10-1", resume=True)
 
 
-class Returns:
-    """Does what it is told to with a batch."""
+class Dark:
+    """Writes into the images that it gets."""
 
     definition = "test"
 
-    def __init__(self, augment: Callable[[Tensor], Any], n_epochs: int | None = None) -> None:
-        self.augment, self.n_epochs = augment, n_epochs
-
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        return [lambda images, generator: self.augment(images)] * (self.n_epochs or epochs)
+        return [lambda images, generator: images.mul_(0.5)] * epochs
 
 
 def test_an_augmentation_that_no_network_could_train_with_is_refused() -> None:
-    for augmentation, named in (
-        (3, "got int"),
-        (Noise, "got the class Noise"),
-        (Returns(lambda images: images[:, :1]), "Returns must return images of"),
-        (Returns(lambda images: images.double()), "float64"),
-        (Returns(lambda images: 2 * images), "clamp"),
-        (Returns(lambda images: images.mul_(0.5)), "clone"),
-        (Returns(lambda images: images, n_epochs=1), "2 epochs, got 1"),
-    ):
+    for augmentation, named in ((3, "got 3"), (Noise, "class '.*Noise'"), (Dark(), "Dark must return new images")):
         with pytest.raises(SettingsError, match=named) as raised:
             evaluate(against=[augmentation], model="wrn-10-1")
         assert len(str(raised.value).splitlines()) == 1

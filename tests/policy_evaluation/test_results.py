@@ -15,7 +15,7 @@ from small_trainings import one_operation, tiny_data
 import hba
 from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
-from hba.policy_evaluation.jobs import Job, TrainingResult
+from hba.policy_evaluation.jobs import TrainingResult
 from hba.preprocessing import Preprocessing
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
@@ -107,7 +107,7 @@ def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Pat
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(job: Job, *others: Any) -> TrainingResult:
+    def trained(*_: Any) -> TrainingResult:
         return TrainingResult(Measured(next(losses), 10.0), ())
 
     monkeypatch.setattr("hba.policy_evaluation.jobs.train_and_measure", trained)
@@ -123,7 +123,7 @@ def test_damaged_rows_are_refused_in_one_line(evaluated: tuple[hba.EvaluationRes
         (("confusion",), [{"0": {"1": 1}}], "confusion matrix"),
         (("confusion",), [{"0": {"1": "many"}}] * 3, "confusion"),
         (("test_loss", "nats"), [0.5], "test loss"),
-        (("test_loss", "nats"), ["low"] * 3, "nats"),
+        (("test_loss", "nats"), ["low"] * 3, "test_loss"),
         (("seeds",), [0, 0, 1], "each seed once"),
     ):
         content = content_of(evaluated[1])

@@ -23,7 +23,7 @@ SCHEDULE = Schedule(SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabi
 
 def policy_of(name: str, **settings: Any) -> TorchvisionPolicy:
     config = EvaluationConfig.make({"data": "digits", **settings})
-    made_for, (policy,) = BASELINES[name](SCHEDULE, config)
+    made_for, (policy,) = BASELINES[name].make(SCHEDULE, config)
     assert made_for == config
     assert isinstance(policy, TorchvisionPolicy)
     return policy

@@ -203,7 +203,8 @@ def results_of(folder: Path, n_classes: int, confusion: list[dict[int, dict[int,
         )
     ]  # fmt: skip
     content = {
-        "settings": {"epochs": 1, "model": "m", "data": "d"}, "rows": rows, "class_names": [f"<i>{label}" for label in range(n_classes)],
+        "settings": {"epochs": 1, "model": "m", "data": "d"}, "rows": rows,
+        "class_names": [f"<i>{label}" for label in range(n_classes)],
         "train_images": 1, "test_images": 10 * n_classes, "skipped_images": 0, "fingerprints": {}, "device": "cpu",
         "device_name": "", "n_threads": 1, "python": "3", "packages": {},
     }  # fmt: skip
