@@ -67,7 +67,20 @@ class EvaluationCallback:
         """Called when a network was trained to its last epoch and measured."""
 
 
-class TrainingsBar(ShowsBar):
+class TrainingsCallback:
+    """What a progress bar needs of many trainings, of images or of text. The defaults do nothing."""
+
+    def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
+        """Called before the first training. A step reads per_step of the unit."""
+
+    def step_done(self) -> None:
+        """Called after a training step."""
+
+    def ended(self, text: str) -> None:
+        """Called when a training has ended, with its result in words."""
+
+
+class TrainingsBar(ShowsBar, TrainingsCallback):
     """Shows a bar in a terminal or a notebook: the steps of all trainings, with the last result."""
 
     def __init__(self) -> None:
@@ -75,7 +88,6 @@ class TrainingsBar(ShowsBar):
         self.n_steps = self.n_done = self.n_trainings = 0
 
     def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
-        """Show the bar of the planned trainings."""
         self.n_trainings = n_trainings
         self.bar.begin(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
 
@@ -84,7 +96,6 @@ class TrainingsBar(ShowsBar):
         self.bar.advance_to(self.n_steps)
 
     def ended(self, text: str) -> None:
-        """A training has ended with this result."""
         self.n_done += 1
         self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
 
@@ -98,12 +109,7 @@ class EvaluationProgress(TrainingsBar, EvaluationCallback):
         self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-        self.ended(training_text(name, seed, test_error_percent))
-
-
-def training_text(name: str, seed: int, test_error_percent: float) -> str:
-    """`none, seed 0: test error 3.20 %`."""
-    return f"{name}, seed {seed}: test error {test_error_percent:.2f} %"
+        self.ended(f"{name}, seed {seed}: test error {test_error_percent:.2f} %")
 
 
 class TensorBoardLogger(EvaluationCallback):
