@@ -9,10 +9,10 @@ import click
 import hba
 import hba.text
 from hba.errors import SettingsError
-from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.policy_evaluation.callbacks import TrainingsBar
+from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import BASELINES
-from hba.text.lstm import in_words, perplexity
+from hba.text.lstm import in_words
 from hba.text.task import TextPlan, TextProgress
 from hba.utils.text import counted
 
