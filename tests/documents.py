@@ -13,7 +13,6 @@ import hba
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-SPAN = re.compile(r"`((?:hba|python benchmarks/\S+\.py) [^`]+)`")
 CLASSES = ("cat", "dog", "horse")
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 8, "model": "wrn-10-1", "image_size": 8, "device": "cpu"}
 BLOCK = re.compile(r"^```(?P<language>bash|console)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
@@ -21,11 +20,6 @@ BLOCK = re.compile(r"^```(?P<language>bash|console)\n(?P<lines>.*?)^```", re.DOT
 
 def text_of(document: str | Path) -> str:
     return (ROOT / document).read_text(encoding="utf-8")
-
-
-def prose_of(document: str | Path) -> str:
-    """Without blocks of code."""
-    return re.sub(r"^```.*?^```", "", text_of(document), flags=re.DOTALL | re.MULTILINE)
 
 
 def blocks_of(text: str, language: str) -> list[str]:
@@ -59,16 +53,6 @@ def commands_in_blocks() -> list[Command]:
             calls = [call.strip().removeprefix("time ") for line in lines for call in line.split(" && ")]
             found += [Command(document.name, tuple(shlex.split(call, comments=True))) for call in calls]
     return [command for command in dict.fromkeys(found) if command.words]
-
-
-def commands_in_sentences() -> list[Command]:
-    """Commands of hba and of benchmarks, often without arguments that a whole command needs."""
-    return [
-        Command(document.name, tuple(shlex.split(span)))
-        for document in DOCUMENTS
-        if document.name != "CHANGELOG.md"
-        for span in SPAN.findall(prose_of(document))
-    ]
 
 
 def make_images(folder: Path) -> None:

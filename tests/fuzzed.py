@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.testing import CliRunner
@@ -13,12 +13,10 @@ from hba.cli import main
 from hypothesis import strategies as st
 
 import hba
-from hba.errors import HbaError, RunError, ScheduleError
-from hba.importers.pba import PbaSegment, pba_segments
+from hba.errors import RunError, ScheduleError
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import summarize_regularizers
 
-Found = TypeVar("Found")
 READ, REFUSED = "read", "refused"
 LONGEST = 7000
 """Characters of a message."""
@@ -33,33 +31,18 @@ def end(*_: Any) -> None:
     raise RunError(THE_END)
 
 
-def ending_of(read: Callable[[], Found], use: Callable[[Found], object], error: type[HbaError] = HbaError) -> str:
-    """READ, after what was read is used; REFUSED where reading raised such an error, whose message is one line."""
-    try:
-        found = read()
-    except error as raised:
-        message = str(raised)
-        assert message.isprintable(), message
-        assert 0 < len(message) < LONGEST, message
-        return REFUSED
-    use(found)
-    return READ
-
-
-def check_schedule(text: str, folder: Path) -> str:
-    """A schedule that is read can be used and written."""
+def check_schedule(text: str, folder: Path) -> None:
+    """A schedule is read, used and written, or refused in one line."""
     path = folder / "policy.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    return ending_of(lambda: hba.load_policy(path), _use, ScheduleError)
-
-
-def check_log(text: str) -> str:
-    """Of PBA."""
-
-    def use(segments: Sequence[PbaSegment]) -> None:
-        assert sum(segment.n_epochs for segment in segments) == 10
-
-    return ending_of(lambda: pba_segments(text, 10), use, ScheduleError)
+    try:
+        schedule = hba.load_policy(path)
+    except ScheduleError as error:
+        message = str(error)
+        assert message.isprintable()
+        assert 0 < len(message) < LONGEST
+    else:
+        _use(schedule)
 
 
 def _use(schedule: Schedule) -> None:
@@ -153,21 +136,6 @@ def edited(draw: st.DrawFn, text: str) -> str:
     length = draw(st.integers(0, 3))
     other = draw(st.sampled_from(["", '"', "[", "]", "{", "}", ",", ":", "NaN", "1e999", "\\u0000", "\n", "9" * 5000]))
     return text[:place] + other + text[place + length :]
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> str:
-    """A log of PBA of which some values or characters are others, in JSON or as Python writes it."""
-    lines = []
-    for number in range(draw(st.integers(0, 4))):
-        line: Any = [number + 1, number, 5, number, [1] * 60, {"hp_policy": [2] * 60}]
-        for _ in range(draw(st.integers(0, 2))):
-            line = changed(draw, line)
-        lines.append(json.dumps(line) if draw(st.booleans()) else repr(line))
-    text = "\n".join(lines)
-    for _ in range(draw(st.integers(0, 2))):
-        text = edited(draw, text)
-    return text
 
 
 WORDS = (

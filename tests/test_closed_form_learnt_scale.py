@@ -70,27 +70,6 @@ def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature(tau: float, l
     assert lam.tolist() == pytest.approx(list(BEST), abs=0.05)
 
 
-def test_without_the_entropy_the_noise_goes_to_zero() -> None:
-    settings = {"sigma_entropy": 0.0, "sigma": 0.5, "lambda_learning_rate": 0.1, "lambda_optimizer": "rmsprop"}
-    algorithm, task, state = searched(**settings)
-    sigmas = [algorithm.sigma_now(task, state)[: len(CURVATURES)]]
-    for _ in range(4):
-        for _ in range(200):
-            algorithm.update_lambda(task, state)
-        sigmas.append(algorithm.sigma_now(task, state)[: len(CURVATURES)])
-        assert (sigmas[-1] < 0.7 * sigmas[-2]).all()
-    assert (sigmas[-1] < 0.01).all()
-    assert (sigmas[-1] > 0).all()
-
-
-def test_where_the_loss_is_flat_the_noise_grows() -> None:
-    algorithm, task, state = searched(sigma_entropy=0.01, sigma=0.5)
-    before = algorithm.sigma_now(task, state)[len(CURVATURES) :]
-    for _ in range(20):
-        algorithm.update_lambda(task, state)
-    assert (algorithm.sigma_now(task, state)[len(CURVATURES) :] > before + 0.1).all()
-
-
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
     """By finite differences, in double precision, at the noise that the step draws."""
@@ -125,12 +104,6 @@ def test_the_entropy_and_its_gradient_are_right_where_sigma_underflows_too(start
     assert entropy.item() == pytest.approx(expected, rel=1e-8)
     share = 1 / (1 + math.exp(-start)) / math.log1p(math.exp(start)) if start > -30 else 1.0
     assert slope.item() == pytest.approx(share, rel=1e-7)
-
-
-@pytest.mark.parametrize("sigma", [1e-6, 0.05, 0.5, 1.0, 30.0])
-def test_the_scale_begins_at_sigma(sigma: float) -> None:
-    _, state = begun(algorithm="hba", sigma=sigma, sigma_entropy=0.1)
-    assert state.mover.scale.sigma.tolist() == pytest.approx([sigma] * len(state.lam), rel=1e-5)
 
 
 def test_the_gradient_of_lambda_is_that_of_the_noisy_loss_through_a_hypernetwork() -> None:

@@ -160,36 +160,3 @@ def test_the_best_rate_of_dropout_is_where_the_hypergradient_ends() -> None:
             (validation(lam + step) - validation(lam - step)) / (2 * step), rel=1e-4
         )
         assert math.copysign(1, float(gradient)) == math.copysign(1, lam - best)
-
-
-def gated(lam: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
-    """STN's theorem 2: weights (d,) of y = s_0^T (sigmoid(v lambda + c) * Q_0 x), v = -1 and c = 2 log d, from the
-    singular value decomposition U D V^T of the inputs: Q_0 = V^T and s_0 = D^-1 U^T t.
-    """
-    left, singular, right = torch.linalg.svd(inputs, full_matrices=False)
-    gates = torch.sigmoid(-lam + 2 * singular.log())
-    return (left.T @ targets / singular * gates) @ right
-
-
-@pytest.mark.parametrize("lam", [-4.0, -1.0, 0.0, 2.0, 5.0])
-def test_gates_of_the_principal_components_are_exact_for_every_lambda(lam: float) -> None:
-    """Of a linear network with its Jacobian's norm penalised by e^lambda, in sum over the data: ridge regression."""
-    inputs, targets = problem()
-    ridge = inputs.T @ inputs + math.exp(lam) * torch.eye(N_FEATURES, dtype=torch.float64)
-    best = torch.linalg.solve(ridge, inputs.T @ targets)
-    torch.testing.assert_close(gated(torch.tensor(lam, dtype=torch.float64), inputs, targets), best)
-
-
-def test_an_affine_response_is_the_worse_the_wider_the_noise_it_must_hold_for() -> None:
-    """Why the noise is small, and the gate of STN's theorem 2 is replaced by a linear one near lambda (its 3.3)."""
-    inputs, targets = problem()
-    noise = torch.special.ndtri((torch.arange(201, dtype=torch.float64) + 0.5) / 201)
-    errors = []
-    for sigma in (0.25, 0.5, 1.0, 2.0):
-        rows = 2.0 + sigma * noise
-        best = torch.stack([gated(lam, inputs, targets) for lam in rows])
-        design = torch.stack([torch.ones_like(rows), rows], dim=1)
-        fit = design @ torch.linalg.lstsq(design, best).solution
-        errors.append(float((fit - best).norm() / (best - best.mean(0)).norm()))
-    assert errors == sorted(errors)
-    assert errors[0] < errors[-1] / 3

@@ -10,7 +10,7 @@ import click
 import pytest
 from benchmark_modules import module
 from click.testing import CliRunner
-from documents import TINY, Command, commands_in_blocks, commands_in_sentences, make_images, make_runs, text_of
+from documents import TINY, Command, commands_in_blocks, make_images, make_runs, text_of
 from hba.cli import main
 
 import hba
@@ -34,7 +34,7 @@ DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION}
 @pytest.mark.usefixtures("benchmarks_can_be_imported")
 def test_every_command_has_its_options() -> None:
     wrong = []
-    for command in [*commands_in_blocks(), *commands_in_sentences()]:
+    for command in commands_in_blocks():
         if command.words[0] != "hba" and not command.typed.startswith("python benchmarks/"):
             continue
         called, words = _called_by(command)

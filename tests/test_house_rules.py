@@ -47,9 +47,6 @@ def test_files_and_functions_are_short(folder: str) -> None:
             found.append(f"{name} has {n_lines} lines")
         found += [f"{name}: {one}" for one in long_functions(source)]
     assert found == []
-    body = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
-    assert list(long_functions(f'def f():\n    """One\n\n    two."""\n{body[10:]}')) == []
-    assert list(long_functions(f"def f():\n{body}")) == [f"f has {MOST_LINES_OF_A_FUNCTION + 1} lines"]
 
 
 def test_folders_keep_their_totals() -> None:

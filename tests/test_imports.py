@@ -33,22 +33,22 @@ BESIDE = {("models", "hypernet")}
 Imports = Mapping[str, set[str]]
 
 
-def imports_of(folder: Path, package: str, *, for_types: bool = True) -> Imports:
+def imports_of(folder: Path, package: str) -> Imports:
     """By module of a package, the modules of the package that it imports, in functions too.
 
-    A module that is called `package` is the package's own __init__.py. for_types: what only a type checker imports too.
+    A module that is called `package` is the package's own __init__.py.
     """
     files = {_module(file, folder, package): file for file in folder.rglob("*.py")}
-    return {module: set(_imported(file, module, files, for_types)) for module, file in files.items()}
+    return {module: set(_imported(file, module, files)) for module, file in files.items()}
 
 
 def _module(file: Path, folder: Path, package: str) -> str:
     return ".".join([package, *file.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
 
 
-def _imported(file: Path, module: str, files: Mapping[str, Path], for_types: bool) -> Iterator[str]:
+def _imported(file: Path, module: str, files: Mapping[str, Path]) -> Iterator[str]:
     inside = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
-    for node in _nodes(ast.parse(file.read_text(encoding="utf-8")), for_types):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom):
@@ -59,13 +59,6 @@ def _imported(file: Path, module: str, files: Mapping[str, Path], for_types: boo
                     yield f"{source}.{alias.name}"
                 elif source in files:
                     yield source
-
-
-def _nodes(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from _nodes(node, for_types)
 
 
 def between_folders(imports: Imports) -> Imports:

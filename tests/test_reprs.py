@@ -1,7 +1,5 @@
 """What a notebook shows of the library's values: one short line, without their numbers."""
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -46,14 +44,3 @@ def test_every_value_is_one_short_line_that_says_what_it_is() -> None:
         assert repr(value).startswith(begin)
         assert len(repr(value)) < 200
         assert "\n" not in repr(value)
-
-
-def test_what_is_shown_decides_nothing_about_equality_and_copies() -> None:
-    assert SearchSpace() == SearchSpace()
-    assert SearchSpace(count_probabilities=(0.3, 0.2, 0.5)) != SearchSpace()
-    assert repr(SearchSpace(count_probabilities=(0.3, 0.2, 0.5))) == repr(SearchSpace())
-    assert evaluation(2, 3) == evaluation(2, 3) != evaluation(2, 2)
-    one = schedule()
-    for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
-        np.testing.assert_array_equal(other.values, one.values)
-    assert schedule() != schedule()

@@ -3,7 +3,6 @@
 Fixed shapes are taken on a CPU where a program is being compiled.
 """
 
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -11,10 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixed_draws import (
-    BILINEAR,
-    OWN,
     SPACES,
-    TWO_INTERPOLATIONS,
     draw_of_one,
     fill_of,
     mixed_draw,
@@ -134,34 +130,6 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
     assert batches == [1] * n_recorded, "large images are worked on alone"
 
 
-def test_a_step_computes_each_group_once(both_paths: BothPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: Counter[str] = Counter()
-    for path in ("hba.operations.apply.warp", "hba.operations.apply.look_up", "hba.operations.apply.blend"):
-        module, _, name = path.rpartition(".")
-        original = getattr(__import__(module, fromlist=[name]), name)
-
-        def counting(*arguments: object, name: str = name, original: Callable[..., Tensor] = original) -> Tensor:
-            calls[name] += 1
-            return original(*arguments)
-
-        monkeypatch.setattr(path, counting)
-    mixed = (OPERATIONS["Cutout"], OPERATIONS["Equalize"], OWN[0], OPERATIONS["Solarize"])
-    for operations, expected in (
-        (tuple(OPERATIONS.values()), (1, 1, 1)),
-        (BILINEAR, (1, 1, 1)),
-        (TWO_INTERPOLATIONS, (2, 1, 1)),
-        (OWN, (0, 0, 0)),
-        (mixed, (0, 1, 0)),
-    ):
-        space = SearchSpace(operations, count_probabilities=(0.2, 0.8))
-        sample, images = mixed_draw(space, 150, seed=2), random_images((150, 3, 9, 11), seed=1)
-        with monkeypatch.context() as patched:
-            patched.setattr(torch.compiler, "is_compiling", lambda: True)
-            calls.clear()
-            apply_operations(space, sample, images, fill_of(images))
-        assert (calls["warp"], calls["look_up"], calls["blend"]) == expected
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(tuple(OPERATIONS.values())),
@@ -213,11 +181,3 @@ def test_operations_that_mix_channels_are_refused_by_name() -> None:
     assert str(raised.value).partition("--operations ")[2].split(",") == [one.name for one in ANY_CHANNELS]
     with pytest.raises(SettingsError, match="Color"):
         OPERATIONS["Color"](torch.zeros(1, 4, 3, 3), torch.ones(1))
-
-
-def test_the_strict_operations_do_refuse_magnitudes_of_others() -> None:
-    """Without this no test would see a magnitude of Rotate reach them."""
-    for operation in OWN[:2]:
-        for magnitude in (0.0, 30.0, -0.8, 256.0):
-            with pytest.raises(AssertionError):
-                operation(torch.zeros(2, 3, 4, 4), torch.full((2,), magnitude))

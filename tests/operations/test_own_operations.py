@@ -17,7 +17,6 @@ import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, check_known, find_operation, function_path, register_operation
 from hba.operations.registration import load_operations_file, registered_operations
-from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -178,16 +177,3 @@ def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(tmp_path: Pat
     assert registered_operations() == (operation,), "a file can be mended and loaded"
     assert "nowhere.py" in refusal_of(tmp_path / "nowhere.py")
     assert "mine.txt" in refusal_of(written(tmp_path, GAMMA_FILE, "mine.txt"))
-
-
-def test_a_policy_does_what_the_functions_do() -> None:
-    """Gamma with an exponent of 2 and Darken, each always and once, in either order."""
-    space = SearchSpace((GAMMA, DARKEN), copies=1, count_probabilities=(0.0, 0.0, 1.0))
-    images = torch.rand(64, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    policy = Policy(space, torch.tensor([1.0, 2.0, 1.0]))
-    sample = policy.draw(64, torch.Generator().manual_seed(0))
-    changed = policy.replay(images, sample)
-    gamma_first = sample.slots[:, 0] == 0
-    assert 0 < gamma_first.sum() < 64
-    torch.testing.assert_close(changed[gamma_first], images[gamma_first] ** 2 / 2)
-    torch.testing.assert_close(changed[~gamma_first], (images[~gamma_first] / 2) ** 2)

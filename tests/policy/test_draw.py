@@ -189,14 +189,6 @@ def test_seeds_decide_and_a_replay_gives_the_same_pixels() -> None:
     assert torch.equal(Policy(SearchSpace(), row_of(SearchSpace(), [0.0] * 30))(images), images)
 
 
-def test_each_image_follows_its_own_row_of_values() -> None:
-    space = space_of("Rotate", "Invert", "Brightness", copies=1, count_probabilities=(0.0, 1.0))
-    rows = torch.tensor([[0.0, 30.0, 0.0, 0.0, 0.5], [0.0, 30.0, 1.0, 0.0, 0.5], [0.0, 30.0, 0.0, 1.0, 0.25]])
-    image = torch.randint(0, 256, (1, 3, 8, 8), generator=seeded(14)).float() / 255
-    result = Policy(space, rows)(image.repeat(3, 1, 1, 1))
-    torch.testing.assert_close(result, torch.cat([image, 1 - image, image / 4]), atol=1e-6, rtol=0)
-
-
 def test_a_sample_is_applied_step_by_step_in_its_order() -> None:
     space = space_of("Invert", "Brightness", "Cutout", copies=1)
     sample = BatchSample(
@@ -210,21 +202,6 @@ def test_a_sample_is_applied_step_by_step_in_its_order() -> None:
     expected = torch.cat([(1 - x) / 2, 1 - x / 2, x, x / 4, 1 - covered])
     result = apply_operations(space, sample, x.repeat(5, 1, 1, 1), torch.tensor([51 / 255]))
     torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
-
-
-def test_uncovered_pixels_have_the_policy_s_fill_colour() -> None:
-    space = space_of("TranslateX", copies=1, count_probabilities=(0.0, 1.0))
-    for channels, fill, expected in (
-        (3, (0.2, 0.4, 0.6), (0.2, 0.4, 0.6)),
-        (3, (0.3,), (0.3, 0.3, 0.3)),
-        (1, (0.2, 0.4, 0.6), (0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.6,)),
-    ):
-        result = Policy(space, torch.tensor([1.0, 0.3]), fill)(torch.ones(40, channels, 4, 10), seeded(21))
-        left, right = (torch.ones(channels, 4, 10) for _ in range(2))
-        left[:, :, :3] = right[:, :, 7:] = torch.tensor(expected)[:, None, None]
-        matches = [[torch.allclose(image, wanted) for wanted in (left, right)] for image in result]
-        assert all(sum(match) == 1 for match in matches)
-        assert all(any(column) for column in zip(*matches, strict=True))
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
