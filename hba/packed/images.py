@@ -118,7 +118,7 @@ def levels_of(images: Tensor) -> Tensor | None:
         return images
     if images.dtype != torch.float32:
         return None
-    from hba.packed.compiling import to_levels
+    from hba.packed.kernels import to_levels
 
     levels = torch.empty(images.shape, dtype=torch.uint8)
     is_of_levels = to_levels(images.detach().contiguous().view(-1).numpy(), levels.view(-1).numpy())
@@ -165,7 +165,7 @@ def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, 
     program = program_of_one(drawn, height, width)
     if program is None:
         return None
-    from hba.packed.compiling import from_planes, to_planes
+    from hba.packed.kernels import from_planes, to_planes
 
     pixels, color = np.ascontiguousarray(pixels), np.array(fill, np.float32)
     result = np.empty_like(pixels)

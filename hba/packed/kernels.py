@@ -1,26 +1,21 @@
 """Operations on the 8-bit pixels of an image, compiled by Numba: all its steps, and then each pixel is written once.
 
-What an image has become is known by three things, of which a step changes the smallest that will do:
+An image is described by three things, of which a step changes the smallest that will do:
     levels: a byte for each pixel and channel, (C, N); N = H W.
     places: where each pixel is taken from, (N,): a pixel of the levels, or N + i for what step i has uncovered. Shear,
     translate, rotate and Cutout change places only, so pixels are moved once, whatever the number of steps.
-    table: what a level is worth, float32 in [0, 1], (C, 256 + S), with an entry for what each of S steps has uncovered.
+    table: the value of a level, float32 in [0, 1], (C, 256 + S), with an entry for what each of S steps has uncovered.
     Point operations, Brightness and Contrast change the table only.
 Color and Sharpness, whose result depends on more than a level, write new levels. Where another enhancer comes before
-the next rounding they leave values, (C, N + S), which take the part of levels and table: then the image is `free`.
-
-The arithmetic is that of hba/operations in float32, in its order, so the bytes are the same. With `as_pil`, every step
-ends in whole grey levels and enhancers are PIL's, so the bytes are PIL's.
-
-All of it stands in this file: Numba's cache looks only at a function's own file to see whether it has changed. Loops
-are written out: they compile in a fraction of the time of NumPy's functions.
+the next rounding they leave values, (C, N + S), in the place of levels and table: then the image is `free`.
+Numba's cache checks only a function's own file for changes, so all compiled code is here, with loops written out, which
+compile fast. The arithmetic is that of hba/operations in float32; with `as_pil`, that of PIL in whole grey levels.
 """
 
 import numpy as np
 
 from hba.operations.color import N_LEVELS
 from hba.operations.geometric import FRACTION_BITS
-from hba.packed.compiling import Scratch, State, compiled
 from hba.packed.program import (
     AUTO_CONTRAST,
     BRIGHTNESS,
@@ -32,10 +27,13 @@ from hba.packed.program import (
     SHARPNESS,
     SOLARIZE,
     WARP,
+    Scratch,
+    State,
+    compiled,
 )
 
-LANES = 4
-"""Counts that are kept apart, so that an addition need not wait for the one before."""
+PART = 4096  # Numbers that are converted before it is checked whether one was no 255th.
+LANES = 4  # Counts that are kept apart, so that an addition need not wait for the one before.
 ZERO, ONE, FOUR, TOP, SMOOTHED = np.float32(0), np.float32(1), np.float32(4), np.float32(255), np.float32(255 / 13)
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
@@ -239,20 +237,17 @@ def stretched(counts):
         highest -= 1
     scale = 255.0 / max(highest - lowest, 1)
     for level in range(N_LEVELS):
-        stretched_level = np.int32(min(max(np.trunc(level * scale - lowest * scale), 0.0), 255.0))
-        table[level] = stretched_level if highest > lowest else level
+        table[level] = min(max(np.trunc(level * scale - lowest * scale), 0.0), 255.0) if highest > lowest else level
     return table
 
 
 @compiled
 def equalized(counts):
     """New levels (256,), in whole numbers, as PIL.ImageOps.equalize."""
-    table, brightest, total = np.empty(N_LEVELS, np.int32), N_LEVELS - 1, 0
+    table, brightest = np.empty(N_LEVELS, np.int32), N_LEVELS - 1
     while counts[brightest] == 0:
         brightest -= 1
-    for level in range(N_LEVELS):
-        total += counts[level]
-    step = (total - counts[brightest]) // 255
+    step = (counts.sum() - counts[brightest]) // 255
     darker = step // 2
     for level in range(N_LEVELS):
         table[level] = min(darker // step, 255) if step > 0 else level
@@ -354,9 +349,8 @@ def show(levels, s, state, result):
             for pixel in range(n_pixels):
                 own[pixel] = level_of(values[places[pixel]] if state.is_moved else values[pixel])
         elif state.is_plain and not state.is_moved:
-            own_levels = levels[channel]
             for pixel in range(n_pixels):
-                own[pixel] = own_levels[pixel]
+                own[pixel] = levels[channel, pixel]
         else:
             look_up(s.table_levels[channel], levels[channel], places, state.is_moved, own)
 
@@ -372,3 +366,34 @@ def look_up(table, levels, places, is_moved, result):
     else:
         for pixel in range(n_pixels):
             result[pixel] = table[levels[pixel]]
+
+
+@compiled
+def to_levels(values, levels):
+    """From float32 (N,) to levels (N,). False as soon as a value is not exactly a level / 255."""
+    for start in range(0, len(values), PART):
+        own, own_levels = values[start : start + PART], levels[start : start + PART]
+        n_others = 0
+        for index in range(len(own)):
+            level = np.uint8(np.int32(min(max(np.rint(own[index] * TOP), np.float32(0)), TOP)))
+            own_levels[index] = level
+            n_others += np.float32(level) / TOP != own[index]
+        if n_others:
+            return False
+    return True
+
+
+@compiled
+def to_planes(pixels, planes):
+    """From (3 N,), the channels of a pixel side by side, to (3, N)."""
+    red, green, blue = planes[0], planes[1], planes[2]
+    for pixel in range(len(red)):
+        red[pixel], green[pixel], blue[pixel] = pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2]
+
+
+@compiled
+def from_planes(planes, pixels):
+    """From (3, N) to (3 N,)."""
+    red, green, blue = planes[0], planes[1], planes[2]
+    for pixel in range(len(red)):
+        pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2] = red[pixel], green[pixel], blue[pixel]

@@ -1,7 +1,7 @@
 """The steps of a batch as the numbers that kernels.py reads."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,45 @@ INVERT, SOLARIZE, POSTERIZE, AUTO_CONTRAST, EQUALIZE = 2, 3, 4, 5, 6
 BRIGHTNESS, CONTRAST, COLOR, SHARPNESS = 7, 8, 9, 10
 """Numbers of what a step does, in an order that kernels.py relies on: what moves pixels, what gives levels, what gives
 values."""
+
+Array = Any
+"""Of NumPy; Numba finds the types by itself."""
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called. The result is cached on disk, where a file can be written."""
+    import numba
+
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # There is no folder for it.
+        return numba.njit(nogil=True)(function)
+
+
+class Scratch(NamedTuple):
+    """Memory in which images take turns; C channels, N pixels, S steps.
+
+    levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
+    (C, N + S); plane float32 (N,).
+    """
+
+    levels: Array
+    shown: Array
+    places: Array
+    table: Array
+    table_levels: Array
+    free: Array
+    plane: Array
+
+
+class State(NamedTuple):
+    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see kernels."""
+
+    is_moved: bool
+    now: int
+    is_plain: bool
+    is_free: bool
+
 
 One = tuple[Operation, float, tuple[float, float]]
 """An operation for an image, its magnitude with sign, and a place (x, y) in [0, 1)."""

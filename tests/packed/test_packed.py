@@ -20,9 +20,9 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.operations.apply import apply_steps
-from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, compiling
+from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images
 from hba.packed import images as packed_images
-from hba.packed.program import Program, code_of
+from hba.packed.program import Program, code_of, compiled
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
 from hba.policy.single_image import OpSample, apply_to_pil
@@ -274,4 +274,4 @@ def test_numba_is_imported_when_it_is_needed_and_needs_no_file(monkeypatch: pyte
         return njit(**named)
 
     monkeypatch.setattr(numba, "njit", refuse)
-    assert compiling.compiled(lambda number: number + 1)(2) == 3
+    assert compiled(lambda number: number + 1)(2) == 3
