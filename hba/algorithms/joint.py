@@ -44,7 +44,7 @@ class Joint(BothGradients):
 
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One step by both gradients, or by the hypergradient alone if nothing acts on images."""
-        if task.acts_on_images:
+        if task.space.operations or task.image_columns is not None:
             super().step(task, state)
         else:
             Hypergradient.step(self, task, state)

@@ -55,11 +55,6 @@ class Task:
         columns = self.regularization.image_columns
         return torch.tensor(columns, device=self.device) if columns else None
 
-    @property
-    def acts_on_images(self) -> bool:
-        """Whether anything is tuned that a step on an image can judge."""
-        return bool(self.space.operations or self.regularization.image_columns)
-
     @cached_property
     def through_weights(self) -> Tensor:
         """Whether a hyperparameter takes effect through the weights, bool (n,) on the device."""

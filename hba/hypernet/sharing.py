@@ -51,34 +51,22 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
-    chosen = _chosen(model, SHARING[sharing])
-    kinds = " or ".join(kind.__name__ for kind in SHARING[sharing].kinds)
-    wrong = _without_hyper_layer(model, chosen)
-    if wrong or not chosen:
-        found = f"cannot replace {wrong[0]}" if wrong else f"needs a {kinds} that is trained"
+    chosen, problem = _chosen(model, SHARING[sharing])
+    if problem:
         raise SettingsError(
-            f"sharing {sharing!r} {found} in {type(model).__name__}; sharing that works here: "
+            f"sharing {sharing!r} {problem} in {type(model).__name__}; sharing that works here: "
             f"{', '.join(working_strategies(model)) or 'none'}; the algorithms lookahead and population need none"
         )
-    return list(chosen)
+    return chosen
 
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
     """The strategies that find layers in this network, all of which can get a hyper-layer."""
-    found = {sharing: _chosen(model, strategy) for sharing, strategy in SHARING.items()}
-    return tuple(sharing for sharing, chosen in found.items() if chosen and not _without_hyper_layer(model, chosen))
+    return tuple(sharing for sharing, strategy in SHARING.items() if not _chosen(model, strategy)[1])
 
 
-def _without_hyper_layer(model: nn.Module, chosen: Mapping[str, nn.Module]) -> list[str]:
-    """Those of the chosen layers that cannot become a hyper-layer, with the reason."""
-    # A hyper-layer has weights of its own, so tied weights would be parted.
-    uses = Counter(id(one) for module in model.modules() for one in module.parameters(recurse=False))
-    tied = [name for name, layer in chosen.items() if any(uses[id(one)] > 1 for one in layer.parameters(recurse=False))]
-    other = [f"{name!r}, a {type(layer).__name__}" for name, layer in chosen.items() if not can_be_replaced(layer)]
-    return other + [f"{name!r}, whose weights another layer has too," for name in tied]
-
-
-def _chosen(model: nn.Module, strategy: Strategy) -> dict[str, nn.Module]:
+def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None]:
+    """Names of the layers that a strategy chooses, and why they cannot become hyper-layers; None if they can."""
     encoders = [layer for layer in model.modules() if isinstance(layer, nn.TransformerEncoderLayer)]
     read_directly = {id(linear) for encoder in encoders for linear in (encoder.linear1, encoder.linear2)}
     layers = {
@@ -90,11 +78,20 @@ def _chosen(model: nn.Module, strategy: Strategy) -> dict[str, nn.Module]:
     }
     linear = [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]
     left_out = () if strategy.last_linear else linear[-1:]
-    chosen = {
-        name: layer
+    chosen = [
+        name
         for name, layer in layers.items()
         if isinstance(layer, strategy.kinds)
         and name not in left_out
         and all(parameter.requires_grad for parameter in layer.parameters())
-    }
-    return dict(list(chosen.items())[:1]) if strategy.first_only else chosen
+    ][: 1 if strategy.first_only else None]
+    if not chosen:
+        return chosen, f"needs a {' or '.join(kind.__name__ for kind in strategy.kinds)} that is trained"
+    # A hyper-layer has weights of its own, so tied weights would be parted.
+    uses = Counter(id(one) for module in model.modules() for one in module.parameters(recurse=False))
+    for name in chosen:
+        if not can_be_replaced(layers[name]):
+            return chosen, f"cannot replace {name!r}, a {type(layers[name]).__name__}"
+        if any(uses[id(one)] > 1 for one in layers[name].parameters(recurse=False)):
+            return chosen, f"cannot replace {name!r}, whose weights another layer has too,"
+    return chosen, None
