@@ -55,7 +55,7 @@ def settled(**settings: Any) -> tuple[Tensor, Tensor]:
                 optimizer.param_groups[0]["lr"] /= 5
         algorithm.update_lambda(task, state)
         lams.append(state.lam.detach().clone())
-        sigmas.append(algorithm.sigma_now(task, state))
+        sigmas.append(algorithm.sigma_now(state))
     kept = slice(-N_KEPT, None)
     n_curved = len(CURVATURES)
     return torch.stack(lams[kept]).mean(0)[:n_curved], torch.stack(sigmas[kept]).mean(0)[:n_curved]

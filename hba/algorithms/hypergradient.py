@@ -137,7 +137,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
         """One update of phi on the next batch, every image at its own lambda; returns the batch."""
         batch: Batch = state.train_stream.next()
         noise = self.noise(task, state, len(batch[0]))
-        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(task, state) * noise)
+        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(state) * noise)
         state.step += 1
         return batch
 
@@ -173,9 +173,9 @@ class Hypergradient(LambdaSteps, HyperLayers):
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 
-    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
+    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
         scale = scale_of(state)
-        return super().sigma_now(task, state) if scale is None else scale.sigma.detach()
+        return super().sigma_now(state) if scale is None else scale.sigma.detach()
 
     def move_center(self, state: HyperGradientState) -> None:
         """Let the center of a centered response follow lambda."""

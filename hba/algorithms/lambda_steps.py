@@ -171,11 +171,11 @@ class LambdaSteps(Noisy):
         return state.step % self.train_steps == 0 and state.step > warm_up_steps
 
     def spread_now(self, task: Task, state: GradientState[L]) -> float | list[float]:
-        sigma = self.sigma_now(task, state)
+        sigma = self.sigma_now(state)
         found: float | list[float] = sigma.tolist() if isinstance(sigma, Tensor) else sigma
         return found
 
-    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
+    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
         """Standard deviation of the noise on lambda at this step, a number or one for each (n,)."""
         return self.sigma
 

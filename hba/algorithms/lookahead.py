@@ -75,15 +75,14 @@ class Rewards(LambdaSteps):
         if self.sigma == 0:
             raise SettingsError(f"{self.name} learns magnitudes from the noise on them: sigma must be above 0")
 
-    def sigma_now(self, task: Task, state: GradientState[L]) -> float | Tensor:
-        sigma = super().sigma_now(task, state)
-        return sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else sigma
+    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
+        return self.sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else self.sigma
 
     def augmented(
         self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
     ) -> AugmentedBatch:
         """The images, repeated `draws` times, each augmented at its own lambda + sigma epsilon."""
-        space, sigma = task.space, self.sigma_now(task, state)
+        space, sigma = task.space, self.sigma_now(state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
@@ -110,20 +109,18 @@ class Rewards(LambdaSteps):
         gradient: Tensor,
         unit: float | Tensor = 1.0,
     ) -> None:
-        """One step on lambda along a gradient (n,), with the pull to the start of the search; and one on the spread of
-        the noise, if it is searched.
+        """One step on lambda along a gradient (n,), a pull to the start of the search, and a step on the spread of the
+        noise if it is searched.
 
         rewards (B,): in standard deviations, one of which is `unit` of the gradient.
         """
         curvature = of_spread = None
         if self.divergence_weight:
-            sigma = super().sigma_now(task, state)
-            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch, sigma))
+            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch, self.sigma))
         if self.search_spread:
-            log_spread = state.mover.strength.log_spread.detach()
-            pull = self.divergence_weight * spread_divergence_gradient(task.space, batch, log_spread)
+            pull = spread_divergence_gradient(task.space, batch, state.mover.strength.log_spread.detach())
             # Both are in standard deviations of rewards, which Adam averages.
-            of_spread = pull - expected_spread_score(task.space, batch, rewards)
+            of_spread = self.divergence_weight * pull - expected_spread_score(task.space, batch, rewards)
         self.move_lambda(task, state, gradient, of_spread, curvature)
 
 

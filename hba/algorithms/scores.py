@@ -56,7 +56,7 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
     return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
 
 
-def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float | Tensor) -> Tensor:
+def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float) -> Tensor:
     """Curvature (n,) of the divergence of the policy from its start: times lambda - start it is the gradient.
 
     The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
