@@ -9,12 +9,12 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from hba.algorithms import Algorithm, LambdaSteps
-from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import ImageSearchContext
@@ -34,34 +34,6 @@ REPORT_SECONDS = 3.0
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Seconds of the parts of a search.
-
-    warm_up_step: a training step before the policy moves. step: one after, with its share of the policy steps.
-    validation: a pass over all validation images. report: at the end.
-    """
-
-    warm_up_step: float
-    step: float
-    validation: float
-    report: float = 0.0
-
-    def of_epochs(self, epochs: int, updates: UpdateSchedule, validate_every: int) -> float:
-        """Seconds of a search from its first step on."""
-        steps = epochs * updates.steps_per_epoch
-        warm_up_steps = min(steps, updates.warm_up_of(epochs) * updates.steps_per_epoch)
-        # Validated after the first and the last epoch too.
-        validations = epochs // validate_every + 2
-        training = warm_up_steps * self.warm_up_step + (steps - warm_up_steps) * self.step
-        return training + validations * self.validation + self.report
-
-    def epochs_within(self, seconds: float, updates: UpdateSchedule, validate_every: int) -> int:
-        """The most epochs that take no longer; 0 if one takes longer."""
-        candidates = range(1, MANY_EPOCHS + 1)
-        return bisect_right(candidates, seconds, key=lambda epochs: self.of_epochs(epochs, updates, validate_every))
-
-
 def within(
     seconds: float, began: float, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
@@ -72,24 +44,42 @@ def within(
     """
     algorithm, every = context.config.algorithm, context.config.measured_every
     updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    costs = replace(measured(context, seconds, clock), report=REPORT_SECONDS if saves else 0.0)
-    epochs = costs.epochs_within(PLANNED_SHARE * (began + seconds - clock()), updates, every)
+    costs = measured(context, seconds, clock)
 
-    def seconds_for(n: int) -> int:
-        return math.ceil(clock() - began + costs.of_epochs(n, updates, every) / PLANNED_SHARE)
+    def cost(epochs: int) -> float:
+        """Seconds of a search from its first step on, validated after the first and the last epoch too."""
+        steps = epochs * updates.steps_per_epoch
+        warm_up_steps = min(steps, updates.warm_up_of(epochs) * updates.steps_per_epoch)
+        training = warm_up_steps * costs.warm_up_step + (steps - warm_up_steps) * costs.step
+        return training + (epochs // every + 2) * costs.validation + (REPORT_SECONDS if saves else 0.0)
 
+    def needed(epochs: int) -> int:
+        """The budget of a search that has as many epochs."""
+        return math.ceil(clock() - began + cost(epochs) / PLANNED_SHARE)
+
+    epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
     if epochs == 0:
-        raise SettingsError(f"budget_seconds must be at least about {seconds_for(1)} for one epoch, got {seconds:g}")
+        raise SettingsError(f"budget_seconds must be at least about {needed(1)} for one epoch, got {seconds:g}")
     note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s"
     if updates.advice(epochs) is not None:
         advised = updates.advised_epochs()
-        note += f"; about {advised} would take {seconds_for(advised)} s"
+        note += f"; about {advised} would take {needed(advised)} s"
     try:
         config = SearchConfig.make({**dict(context.config), "epochs": epochs})
     except SettingsError as error:
         raise SettingsError(f"{note}, but {error}") from None
     task = replace(context.task, config=config)
     return replace(context, config=config, task=task, start_notes=(*context.start_notes, f"{note}."))
+
+
+class Costs(NamedTuple):
+    """Seconds of a training step before the policy moves, of one after with its share of the policy steps, and of a
+    pass over all validation images.
+    """
+
+    warm_up_step: float
+    step: float
+    validation: float
 
 
 def measured(context: ImageSearchContext, budget: float, clock: Clock) -> Costs:

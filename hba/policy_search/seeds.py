@@ -17,7 +17,7 @@ from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, n
 from hba.distributed.process_info import is_first, size
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared
-from hba.executors.ray_executor import Cluster, RayExecutor, connected
+from hba.executors.ray_executor import RayExecutor, connected
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.search import chosen_config, custom_components, search
@@ -70,7 +70,12 @@ def repeated_search(
             note_launch(folder)
         given = _given_again(data, settings, resume)
         left = broadcast_from_rank0(lambda: [one for one in wanted if not _has_ended(folder, one, settings)])
-        executor = _executor(folder, left, settings, jobs, machines)
+        n_jobs = min(jobs, len(left))
+        # Each search finds its own device.
+        executor: Executor = ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
+        if machines is not None and left:
+            stored = json.loads(read_text(RunFolder(seed_folder(folder, left[0])).config))
+            executor = RayExecutor(machines, machines.needs(str(settings.get("device") or stored["device"])))
         given["callback"] = callback if isinstance(executor, SerialExecutor) else None
         diverged = []
         ended = stack.enter_context(contextlib.closing(executor.run(_search, left, Shared((folder, given)))))
@@ -150,17 +155,6 @@ def _has_ended(folder: Path, seed: int, settings: Mapping[str, Any]) -> bool:
         return False
     epochs = settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
     return Schedule.load(files.policy).epochs == epochs
-
-
-def _executor(
-    folder: Path, seeds: Sequence[int], settings: Mapping[str, Any], jobs: int, cluster: Cluster | None
-) -> Executor:
-    if cluster is not None and seeds:
-        stored = json.loads(read_text(RunFolder(seed_folder(folder, seeds[0])).config))
-        return RayExecutor(cluster, cluster.needs(str(settings.get("device") or stored.get("device") or "auto")))
-    # Each search finds its own device.
-    n_jobs = min(jobs, len(seeds))
-    return ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
 
 
 def _search(

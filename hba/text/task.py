@@ -79,7 +79,7 @@ def optimizer_of(
 
 
 def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
-    """A network with weights by this seed; torch's default generator is not used."""
+    """A network with weights by this seed."""
     with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
         return LstmLanguageModel(n_words, config.width, config.layers)
 
@@ -138,7 +138,6 @@ class TextTask(Task):
         return next_word_error(prediction, following)
 
     def carry(self, stream: TokenStream, prediction: Prediction) -> None:
-        """Hand the hidden state on to the next passage."""
         stream.carry(prediction.state)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
@@ -146,12 +145,9 @@ class TextTask(Task):
         return optimizer_of(self.config, parameters, not RESPONSES[self.config.algorithm.response].apart)
 
     def train_stream(self) -> TokenStream:
-        return self._stream("train", self.config.batch_size)
+        return self.val_stream(self.config.batch_size, "train")
 
-    def val_stream(self, batch_size: int) -> TokenStream:
-        return self._stream("valid", batch_size)
-
-    def _stream(self, part: str, batch_size: int) -> TokenStream:
+    def val_stream(self, batch_size: int, part: str = "valid") -> TokenStream:
         length, state_of = self.config.sequence_length, self.network.zero_state
         return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
@@ -191,13 +187,9 @@ class TextSearchContext(SearchContext):
             "kind of device": device.type,
             "search space": identity_of_space(task.space),
         }
+        model = f"lstm-{config.layers}x{config.width}"
         return TextSearchContext(
-            config=config,
-            task=task,
-            networks=lambda _: task.network,
-            identity=identity,
-            model=f"lstm-{config.layers}x{config.width}",
-            corpus=corpus,
+            config=config, task=task, networks=lambda _: task.network, identity=identity, model=model, corpus=corpus
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:

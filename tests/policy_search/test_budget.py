@@ -11,9 +11,9 @@ from search_problems import SMALL_SETTINGS, WithDropout, small_config, small_dat
 
 import hba
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.update_schedule import UpdateSchedule
 from hba.errors import SettingsError
-from hba.policy_search.budget import MANY_EPOCHS, Costs, seconds_per_step, within
+from hba.policy_search import budget
+from hba.policy_search.budget import MANY_EPOCHS, seconds_per_step, within
 from hba.policy_search.context import ImageSearchContext
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
@@ -25,21 +25,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def test_the_most_epochs_that_fit_are_taken() -> None:
-    """As a search one by one finds them."""
-    costs = Costs(warm_up_step=0.25, step=0.5, validation=0.5, report=1.0)
-    # Ten epochs of four steps, half of them in the warm-up; passes after epochs 1, 5 and 10, and one to spare.
-    updates = UpdateSchedule(2, warm_up_epochs=None).at(4)
-    assert costs.of_epochs(10, updates, 5) == pytest.approx(20 * 0.25 + 20 * 0.5 + 4 * 0.5 + 1)
-    for warm_up_epochs in (None, 0, 3):
-        updates = UpdateSchedule(2, warm_up_epochs=warm_up_epochs).at(4)
-        for seconds in (0.1, 9.9, 10.0, 57.0, 1000.0):
-            one_by_one = 0
-            while costs.of_epochs(one_by_one + 1, updates, 10) <= seconds:
-                one_by_one += 1
-            assert costs.epochs_within(seconds, updates, 10) == one_by_one
 
 
 def test_whole_rounds_are_timed_and_the_first_is_left_out() -> None:
@@ -98,7 +83,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
     algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with dropout, which draws from the default generator."""
-    monkeypatch.setattr(Costs, "epochs_within", lambda *given: 2)
+    monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
     torch.manual_seed(0)
     settings: dict[str, Any] = {**SETTINGS, "network": WithDropout(), "algorithm": algorithm, "learning_rate": 0.005}
     settings.pop("model")
