@@ -1,4 +1,6 @@
-"""Makes computed.json: what searches and an evaluation compute, to the last bit. The file was made by e322238.
+"""Makes computed.json: what searches and an evaluation compute, to the last bit.
+
+Searches in the file were made by e322238, the evaluation by 5397798, which had the test errors of e322238.
 
 `python tests/computed.py FILE` writes it anew, with the code as it is now.
 """
@@ -56,7 +58,7 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """By name, settings that say what the algorithm does, whatever its defaults are."""
 
 EVALUATION: Mapping[str, Any] = MappingProxyType(
-    {"data": "digits", "epochs": 4, "seeds": 2, "train_size": 400, "jobs": 1, "device": "cpu"}
+    {"data": "digits", "epochs": 2, "seeds": 2, "train_size": 200, "jobs": 1, "device": "cpu"}
 )
 AGAINST = ("none", "cutout", "random", "middle", "shuffled", "static", "final", "randaugment", "trivialaugment")
 
@@ -69,10 +71,10 @@ def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": result.schedule.values[-1].tolist(), "metrics": metrics}
 
 
-def of_evaluation() -> dict[str, list[float]]:
-    """Test errors in per cent by row."""
+def of_evaluation() -> dict[str, list[float | None]]:
+    """Test losses by row."""
     result = hba.evaluate(MOVED, against=list(AGAINST), **EVALUATION)
-    return {row.name: list(row.test_error_percent) for row in result.rows}
+    return {row.name: list(row.test_loss or ()) for row in result.rows}
 
 
 def platform() -> dict[str, str]:

@@ -61,10 +61,9 @@ def settled(**settings: Any) -> tuple[Tensor, Tensor]:
     return torch.stack(lams[kept]).mean(0)[:n_curved], torch.stack(sigmas[kept]).mean(0)[:n_curved]
 
 
-@pytest.mark.parametrize(("tau", "lambda_optimizer"), [(0.04, "adam"), (0.25, "rmsprop")])
-def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature(tau: float, lambda_optimizer: str) -> None:
-    settings: dict[str, Any] = {"sigma": 0.5, "lambda_learning_rate": 0.03, "lambda_optimizer": lambda_optimizer}
-    lam, sigma = settled(sigma_entropy=tau, **settings)
+def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature() -> None:
+    tau = 0.25
+    lam, sigma = settled(sigma_entropy=tau, sigma=0.5, lambda_learning_rate=0.03, lambda_optimizer="rmsprop")
     expected = [math.sqrt(tau / curvature) for curvature in CURVATURES]
     assert sigma.tolist() == pytest.approx(expected, rel=0.05)
     assert lam.tolist() == pytest.approx(list(BEST), abs=0.05)
@@ -93,7 +92,7 @@ def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
         assert float(state.mover.scale.spread.grad[column]) == pytest.approx(float(of_spread), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("start", [-200.0, -20.1, -19.9, -3.0, 0.0, 4.0, 30.0])
+@pytest.mark.parametrize("start", [-200.0, -20.1, -19.9, 0.0, 30.0])
 def test_the_entropy_and_its_gradient_are_right_where_sigma_underflows_too(start: float) -> None:
     spread = torch.tensor([start], dtype=torch.float64, requires_grad=True)
     scale = LearntScale(spread, torch.optim.Adam([spread]))

@@ -1,4 +1,4 @@
-"""Searches and evaluations compute what commit e322238 computed, to the last bit."""
+"""Searches and evaluations compute what earlier commits computed, to the last bit."""
 
 import json
 from typing import Any

@@ -37,20 +37,12 @@ def run_example(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> 
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-def test_training_with_the_shipped_schedule_learns(tmp_path: Path) -> None:
-    program = [sys.executable, str(EXAMPLES / "train_digits.py"), "--epochs", "1"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (error,) = re.findall(r": (\d+\.\d\d) %$", done.stdout)
+def test_training_with_the_shipped_schedule_learns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example(monkeypatch, "train_digits.py", "--epochs", "1")
+    (error,) = re.findall(r": (\d+\.\d\d) %$", capsys.readouterr().out, re.MULTILINE)
     assert 0 < float(error) < 85, "guessing is wrong for nine digits of ten"
-
-
-def test_the_picture_of_the_readme_can_be_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_example(monkeypatch, "draw_overview.py", str(tmp_path / "overview.png"))
-    # Fonts may differ between machines, and so do the heights of lines.
-    with Image.open(tmp_path / "overview.png") as drawn, Image.open(ROOT / "docs" / "overview.png") as kept:
-        assert drawn.width == kept.width
-        assert abs(drawn.height - kept.height) < 0.05 * kept.height
 
 
 @pytest.mark.parametrize("library", ["wandb", "mlflow"])

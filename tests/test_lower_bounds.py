@@ -7,10 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-import hba
-
 CHECKOUT = Path(__file__).parents[1]
 
 
@@ -32,17 +28,5 @@ def test_the_oldest_versions_are_tested_by_files_that_exist() -> None:
     assert [file for file in files if not (CHECKOUT / file).exists()] == []
 
 
-@pytest.mark.parametrize("target", ["torchvision", "timm", "kornia"])
-def test_an_exported_file_names_the_oldest_versions_that_hba_is_tested_with(target: str) -> None:
-    bounds = dict(line.split(">=") for line in _project()["dependencies"])
-    stated = re.findall(r"\b(\w+),? (\d+\.\d+) or newer", hba.export("digits", target) + _transform_page())
-    assert {name for name, _ in stated} == {"torchvision", "kornia"}
-    assert [(name, bounds[name]) for name, _ in stated] == stated
-
-
 def _project() -> Any:
     return tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-
-def _transform_page() -> str:
-    return (CHECKOUT / "docs" / "pipelines.md").read_text(encoding="utf-8")

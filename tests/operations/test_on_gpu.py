@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 import torch
 from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, space_of_one
-from pil_comparison import adversarial, by_pil, noise
-from pil_comparison import fill_of as levels_of_fill
 from random_inputs import eight_bit_images
 from torch import Tensor
 
@@ -78,21 +75,6 @@ def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
     expected = apply_operations(space, draw, images, fill_of(images))
     differs = (replayed_on_gpu(space, draw, images) - expected).abs() > 1.5 / 255
     assert float(differs.float().mean()) < 1e-3
-
-
-@any_operation
-@pytest.mark.parametrize("channels", [1, 3])
-def test_each_operation_gives_pil_s_pixels(operation: Operation, channels: int) -> None:
-    shown = np.concatenate([noise(24, 31, channels, 20), adversarial(24, 31, channels)])
-    images = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
-    drawn = draw_of_one(operation, len(images), seed=6)
-    draw = BatchSample(drawn.slots, drawn.magnitudes, torch.full_like(drawn.positions, 0.5))
-    magnitudes = draw.magnitudes[:, 0].numpy()
-    fill = torch.tensor(levels_of_fill(shown), device=GPU) / 255
-    result = apply_operations(space_of_one(operation), moved(draw), images.to(GPU), fill)
-    expected = torch.from_numpy(by_pil(operation.name, shown, magnitudes)).permute(0, 3, 1, 2)
-    most = 1 if operation.name in ENHANCERS else 0
-    assert int((levels(result.cpu()).long() - expected).abs().max()) <= most
 
 
 @pytest.mark.parametrize("name", ["nearest", "bilinear"])

@@ -78,18 +78,6 @@ def test_moves_by_0_change_no_image_at_all() -> None:
         assert torch.equal(operation(images, torch.zeros(1)), images), "sides are powers of 2"
 
 
-def test_each_image_of_a_batch_gets_its_own_magnitude() -> None:
-    """One image twice, once at the identity, once far from it: exactly the other must change."""
-    images = eight_bit_images((1, 3, 24, 24), seed=4).repeat(2, 1, 1, 1)
-    for operation in WITH_MAGNITUDE:
-        assert operation.magnitude_range is not None
-        assert operation.identity is not None
-        far = max(operation.magnitude_range, key=operation.strength)
-        changed = operation(images, torch.tensor([operation.identity, far]), fill=fill_for(images, RED))
-        assert torch.equal(changed[0], images[0]), operation.name
-        assert not torch.equal(changed[1], images[1]), operation.name
-
-
 def test_float16_is_within_its_own_rounding_of_float64() -> None:
     """A last bit of float16 is up to 1/8 grey level; a blend rounds a few times. A smoothed level may be another."""
     images = eight_bit_images((30, 3, 40, 65), seed=7, dtype=torch.float64)

@@ -37,12 +37,6 @@ def test_two_slots_by_hand() -> None:
     assert [stage.shares.sum() for stage in stages] == pytest.approx([1.0, 1.0])
 
 
-def test_there_is_no_stage_that_no_image_reaches() -> None:
-    assert draw_steps([0.0, 0.0], [0.0, 0.0]) == []
-    assert len(draw_steps([0.5, 0.0], [0.0, 0.0])) == 1
-    assert draw_steps([0.5, 0.5], [1.0, 1.0]) == []
-
-
 def test_numbers_of_events_are_those_of_all_outcomes() -> None:
     chances = SOME[:4]
     expected = [0.0] * (len(chances) + 1)

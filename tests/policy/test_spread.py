@@ -64,17 +64,6 @@ def test_mean_probabilities_are_those_of_scipy_and_magnitudes_stay(spread: float
             assert after == before
 
 
-def test_every_row_has_its_own_spread() -> None:
-    space = SearchSpace()
-    values, spreads = torch.stack([row_of(space, seed) for seed in range(3)]), torch.rand(3, space.n)
-    together = mean_probabilities(space, values, spreads)
-    for value, spread, means in zip(values, spreads, together, strict=True):
-        torch.testing.assert_close(mean_probabilities(space, value, spread), means, rtol=1e-6, atol=0)
-    of_one = mean_probabilities(space, values[0], spreads)
-    assert of_one.shape == (3, space.n)
-    torch.testing.assert_close(of_one[0], together[0], rtol=1e-6, atol=0)
-
-
 @pytest.mark.parametrize("spread", [0.5, 3.0])
 @pytest.mark.parametrize("space", [*SPACES.values(), COUNTED], ids=["hba", "pba", "counted"])
 def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: float) -> None:
@@ -124,15 +113,6 @@ def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool
         assert torch.equal(getattr(walk, name), getattr(walk_around, name))
 
 
-def test_one_row_draws_what_as_many_equal_rows_draw() -> None:
-    for space in (SearchSpace(), COUNTED):
-        row, spread = row_of(space), torch.rand(space.n, generator=seeded(1))
-        one = draw_with_trace(space, row, 60, seeded(4), spread)[0]
-        for values, widths in ((row.expand(60, -1), spread), (row, spread.expand(60, -1)), (row.expand(60, -1),) * 2):
-            given = spread.expand(60, -1) if widths is values else widths
-            assert equal_draws(draw_with_trace(space, values, 60, seeded(4), given)[0], one)
-
-
 def policy_of(seed: int = 0, width: float = 0.75) -> Policy:
     return Policy(COUNTED, row_of(COUNTED, seed), spread=torch.full((COUNTED.n,), width))
 
@@ -149,13 +129,6 @@ def test_a_policy_draws_around_its_values_also_as_a_copy_and_of_another_type() -
     double = copy.deepcopy(policy).double()
     assert double.values.dtype == torch.float64
     assert double.draw(50, seeded(5)).magnitudes.dtype == torch.float64
-
-
-def test_a_policy_that_loads_other_values_draws_around_those() -> None:
-    policy, other = policy_of(), policy_of(seed=1, width=0.25)
-    for one in (policy, copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
-        one.load_state_dict(other.state_dict())
-        assert draws_as(one, COUNTED, other.values, other.spread)
 
 
 def test_an_epoch_of_a_training_draws_as_the_policy_of_its_row() -> None:
