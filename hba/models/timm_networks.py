@@ -47,8 +47,10 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
         known = timm.list_pretrained(f"{architecture}.*")
     if name not in known:
         similar = difflib.get_close_matches(name, known, n=3)
-        note = "a tag of weights needs pretrained" if tag and not may_have_tag else "timm.list_models() lists all"
-        raise SettingsError(f"unknown timm model {name!r}; similar: {', '.join(similar) or 'none'}; {note}")
+        raise SettingsError(
+            f"unknown timm model {name!r}; similar: {', '.join(similar) or 'none'}; timm.list_models() lists all, and "
+            "a tag of weights needs pretrained"
+        )
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
         return timm.create_model(name, pretrained=False, num_classes=n_classes, in_chans=in_channels)

@@ -28,22 +28,7 @@ class Augmentation(Protocol):
     Your class needs no base class, only the members below. Its row is named by an attribute `name` (a string), or else
     by the class. It must be picklable if jobs run in their own processes. If several processes share every batch, each
     gives it the whole batch; with an attribute `shares_batches = True` it gets the images of its process instead, and
-    must draw by hba.distributed.collectives.draw_then_shard. An example, which adds noise that grows:
-
-        @dataclass(frozen=True)
-        class Noise:
-            deviation: float
-
-            @property
-            def definition(self) -> str:
-                return f"noise that grows to {self.deviation}"
-
-            def by_epoch(self, epochs, train):
-                return [partial(self._add, self.deviation * (epoch + 1) / epochs) for epoch in range(epochs)]
-
-            def _add(self, deviation, images, generator):
-                noise = torch.randn(images.shape, generator=generator, device=images.device)
-                return (images + deviation * noise).clamp(0, 1)
+    must draw by hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
     """
 
     @property

@@ -133,23 +133,6 @@ def test_keypoints_move_as_those_of_hba_s_transform() -> None:
             torch.testing.assert_close(after[inside], expected.as_subclass(Tensor)[inside], atol=1e-4, rtol=0)
 
 
-def test_boxes_go_round_what_they_went_round() -> None:
-    """A white rectangle on black, in a box of its pixels."""
-    policy = AugmentationSequential(exported(moving()), data_keys=["input", "bbox_xyxy"])
-    pixels = torch.zeros(16, 1, HEIGHT, WIDTH)
-    pixels[:, :, 8:13, 14:22] = 1
-    box = torch.tensor([[[14.0, 8.0, 21.0, 12.0]]]).expand(16, -1, -1)
-    found, after = augmented(lambda given: policy(given, box), pixels, 2)
-    n_seen = 0
-    for image, ((left, top, right, bottom),) in zip(found[:, 0], after.tolist(), strict=True):
-        rows, columns = image.nonzero().unbind(1)
-        if len(rows) and rows.min() > 0 and columns.min() > 0 and rows.max() < HEIGHT - 1 and columns.max() < WIDTH - 1:
-            n_seen += 1
-            seen = [columns.min(), rows.min(), columns.max(), rows.max()]
-            assert np.allclose([left, top, right, bottom], seen, atol=1.5)
-    assert n_seen > 5
-
-
 def test_what_was_drawn_can_be_done_again() -> None:
     policy = AugmentationSequential(exported(schedule_of("hba")), data_keys=["input"])
     found = policy(images())

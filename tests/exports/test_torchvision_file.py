@@ -49,24 +49,6 @@ def test_it_gives_the_pixels_of_the_schedule(spread: str) -> None:
         assert number_that_differ(schedule, 0.41) <= 1, space
 
 
-def test_image_after_image_takes_the_same_random_numbers() -> None:
-    """Also with a spread of the probabilities or of the magnitudes alone, or from the third row on."""
-    schedule, image = schedule_of("hba"), pictures()[0]
-    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
-    for of_probabilities in (True, False):
-        for row in (0, 2):
-            spread = np.tile(np.where(is_probability == of_probabilities, 1.0, 0.0), (4, 1))
-            spread[:row] = 0.0
-            one = Schedule(schedule.space, schedule.values, spread=spread)
-            streams = []
-            for transform in (one.transform(), module_of(hba.export(one, "torchvision")).transform()):
-                transform.set_epoch(0, 4)
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(0)
-                    streams.append([transform(image).tobytes() for _ in range(20)])
-            assert streams[0] == streams[1]
-
-
 def test_set_epoch_means_what_it_does_in_hba_and_the_last_epoch_is_the_default() -> None:
     schedule, image = schedule_of("hba", "magnitudes"), pictures()[0]
     own, exported = schedule.transform(), module_of(hba.export(schedule, "torchvision")).transform()

@@ -173,7 +173,7 @@ def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Noise:
-    """As in the docstring of hba.Augmentation."""
+    """As in docs/extending.md."""
 
     deviation: float
     name: str | None = None

@@ -80,9 +80,7 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     ("case", "stop_after"),
     [
         ("no augmentation", STEPS),
-        ("operations", 2),
         ("operations", 3 * STEPS + 2),
-        ("dropout by a schedule", STEPS + 1),
         ("dropout by a schedule", 2 * STEPS),
         ("adamw", STEPS + 2),
     ],

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hba.data import LabelledImages
 from hba.preprocessing import Standardize
-from hba.training.criterion import error_share, loss_of, loss_sum_of, losses_of, mean_average_precision
+from hba.training.criterion import error_share, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
@@ -25,17 +25,6 @@ def data_with_labels(labels: list[int]) -> LabelledImages:
     images = torch.zeros(len(labels), 3, 2, 2, dtype=torch.uint8)
     images[:, 0] = (torch.arange(len(labels)) % 251).to(torch.uint8)[:, None, None]
     return LabelledImages(images, torch.tensor(labels))
-
-
-def test_loss_and_error_of_three_images_by_hand() -> None:
-    # Logits (ln 3, 0) give probabilities 3/4 and 1/4; the images' labels are 0, 1 and 0.
-    measured = measure(
-        Answers(lambda x: torch.tensor([math.log(3), 0.0]).expand(len(x), 2)),
-        data_with_labels([0, 1, 0]),
-        PLAIN,
-    )
-    assert measured.loss == pytest.approx((-math.log(0.75) - math.log(0.25) - math.log(0.75)) / 3)
-    assert measured.error_percent == pytest.approx(100 / 3)
 
 
 @each("n", [1, MEASURE_BATCH_SIZE, MEASURE_BATCH_SIZE + 1, 1203])
@@ -153,14 +142,6 @@ def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> Non
         found = mean_average_precision(scores, labels)
         assert found.item() == pytest.approx(by_scikit_learn(scores, labels), abs=1e-12)
         assert error_share(scores, labels).item() == pytest.approx(1 - found.item(), abs=1e-6)
-
-
-def test_single_labels_have_pytorch_s_cross_entropy_to_the_last_bit() -> None:
-    logits, labels = torch.randn(33, 5), torch.arange(33) % 5
-    assert torch.equal(loss_of(logits, labels), F.cross_entropy(logits, labels))
-    assert torch.equal(losses_of(logits, labels), F.cross_entropy(logits, labels, reduction="none"))
-    assert torch.equal(loss_sum_of(logits, labels), F.cross_entropy(logits, labels, reduction="sum"))
-    assert error_share(logits, labels).item() == pytest.approx((logits.argmax(1) != labels).double().mean().item())
 
 
 def test_a_split_is_ranked_as_a_whole_and_not_by_batches() -> None:
