@@ -52,7 +52,6 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "fixed-noise": {"paper": True, "algorithm": "fixed-noise"},
         "hyper-population": {"paper": True, "algorithm": "hyper-population", **_POPULATION},
         "population": {"paper": True, "algorithm": "population", **_POPULATION},
-        "population, one by one": {"paper": True, "algorithm": "population", "batched_members": False, **_POPULATION},
     }
 )
 """By name, settings that say what the algorithm does, whatever its defaults are."""

@@ -69,20 +69,18 @@ class PopulationModel(InnerModel):
         by_member = zip(*(tensor.unbind() for tensor in stacked.values()), strict=True)
         return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
 
-    def forward(self, inputs: Tensor, batched: bool) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
-        one = partial(functional_call, self.template)
         try:
-            if batched:
-                return vmap(one, randomness="different")({**self.weights, **self.buffers}, inputs)
-            return torch.stack([one(member, x) for member, x in zip(self.members(), inputs, strict=True)])
+            of_each = vmap(partial(functional_call, self.template), randomness="different")
+            return of_each({**self.weights, **self.buffers}, inputs)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError) as error:
             # Such as a layer without a batching rule, or a BatchNorm of one number per channel.
             raise SettingsError(
-                f"the members of the population cannot be trained ({reason_of(error)}); give batched_members=False, a "
-                "smaller population_size, or another algorithm"
+                f"the members of the population cannot be trained together ({reason_of(error)}); choose a smaller "
+                "population_size, or another algorithm"
             ) from None
 
     @torch.no_grad()
@@ -181,9 +179,6 @@ class Population(Exploring):
 
     weight_sigma: NotNegative = 0.001
     """Standard deviation of the noise on a member's weights when it explores (sigma')."""
-    batched_members: bool = True
-    """Train all members in one computation rather than one after the other; the same numbers, but for layers that draw
-    at random."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: each member from a network of its own, its lambda about the space's initial values."""
@@ -209,7 +204,7 @@ class Population(Exploring):
         images, labels = state.train_stream.next()
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
         inputs = task.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
-        logits = learner.forward(inputs, self.batched_members).flatten(0, 1)
+        logits = learner.forward(inputs).flatten(0, 1)
         losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
         learner.optimizer.zero_grad()
         # No member's loss depends on another's weights: the gradient of the sum is each one's own.

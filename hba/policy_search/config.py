@@ -29,7 +29,7 @@ from hba.utils.text import did_you_mean
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
 DROPPED: Mapping[str, Any] = MappingProxyType(
-    {"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"}
+    {"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running", "batched_members": True}
 )
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
 ARGUMENTS = (

@@ -72,11 +72,9 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
     assert not torch.equal(state.lam_rows, start)
 
 
-@each(("batched", "n_members"), [(True, 4), (False, 8)])
-def test_algorithm_3_updates_each_member_as_if_it_were_alone(batched: bool, n_members: int) -> None:
-    task, state = begun_as_in_the_paper(
-        algorithm="population", population_size=n_members, train_steps=99, batched_members=batched
-    )
+@each("n_members", [4, 8])
+def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> None:
+    task, state = begun_as_in_the_paper(algorithm="population", population_size=n_members, train_steps=99)
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
     optimizers = [
         torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.005)

@@ -135,7 +135,7 @@ def test_networks_that_cannot_be_searched_in_are_refused_in_one_line() -> None:
         ({"network": frozen}, "parameters to train"),
         ({"network": nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))}, "2 classes"),
         ({"network": "resnet"}, "nn.Module"),
-        ({"network": at_once, "algorithm": "population"}, "batched_members=False"),
+        ({"network": at_once, "algorithm": "population"}, "population_size"),
     ]
     for settings, name in cases:
         with pytest.raises(SettingsError) as raised:
