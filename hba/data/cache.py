@@ -9,83 +9,49 @@ incomplete folder.
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-import pydantic
 import torch
-from pydantic import Field
 
 from hba.data.config import PREPARED_NAME, PREPARING_NAME
 from hba.data.images import OnRead
 from hba.data.labels import is_multi_label
-from hba.data.leakage import ImageHash, Kind
+from hba.data.leakage import ImageHash, Kind, all_hashes
 from hba.data.pool import Items, Pool, ReadPart, Source
 from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
-from hba.utils.settings import first_problem
 
 Role = Literal["train", "val", "test"]
-Count = Annotated[int, Field(ge=1)]
-
-
-class PartEntry(pydantic.BaseModel, frozen=True):
-    """A part. images: number of rows. digest: hash of all pixels. identified_by: see leakage.py.
-
-    broken: images that could not be read: row, name, reason.
-    """
-
-    images: Count
-    digest: str
-    identified_by: Kind
-    broken: tuple[tuple[int, str, str], ...] = ()
-
-
-class Description(pydantic.BaseModel, frozen=True):
-    """prepared_images.json. source: what was prepared. test_size: see pool.Source. left_out: path and reason."""
-
-    format: Literal["hba-prepared-images"] = "hba-prepared-images"
-    version: Literal[1] = 1
-    source: str
-    class_names: Annotated[tuple[str, ...], Field(min_length=2)]
-    image_size: Count
-    channels: Count
-    multi_label: bool
-    test_size: Count | None
-    facts: tuple[str, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()
-    parts: dict[Role, PartEntry]
+FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(Items):
-    """The images of a part of a prepared folder; they stay in their file."""
+    """The images of a part of a prepared folder; they stay in their file.
+
+    digest: a hash of all pixels. known_broken: by row, the images that could not be read.
+    """
 
     folder: Path
     role: Role
-    description: Description
+    n_images: int
+    image_size: int
+    digest: str
+    n_channels: int = 3
+    hashed_by: Kind = "files"
+    known_broken: Mapping[int, SkippedFile] | None = None
     can_stream = True
-
-    @property
-    def entry(self) -> PartEntry:
-        return self.description.parts[self.role]
-
-    @property
-    def hashed_by(self) -> Kind:  # type: ignore[override]
-        return self.entry.identified_by
-
-    @property
-    def n_channels(self) -> int:  # type: ignore[override]
-        return self.description.channels
 
     def array(self, what: str, dtype: type[np.generic], *shape: int) -> np.ndarray:
         """A read-only array (N, *shape), mapped into memory; DataError for a file that is another or damaged."""
-        path, shape = self.folder / f"{self.role}_{what}.npy", (self.entry.images, *shape)
+        path, shape = self.folder / f"{self.role}_{what}.npy", (self.n_images, *shape)
         try:
             array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             if array.dtype != dtype or array.shape != shape:
@@ -97,28 +63,27 @@ class CachedDataset(Items):
 
     @cached_property
     def images(self) -> np.ndarray:
-        size = self.description.image_size
-        return self.array("images", np.uint8, self.n_channels, size, size)
+        return self.array("images", np.uint8, self.n_channels, self.image_size, self.image_size)
 
     @cached_property
-    def known_broken(self) -> Mapping[int, SkippedFile]:  # type: ignore[override]
-        return {row: SkippedFile(name, reason) for row, name, reason in self.entry.broken}
+    def hashes(self) -> np.ndarray:
+        return self.array("identities", np.int64, 2)
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file would be pickled with all its content.
-        return {name: value for name, value in self.__dict__.items() if name != "images"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("images", "hashes")}
 
     def name(self, number: int) -> str:
         return f"number {number} of {self.role} in {self.folder}"
 
     def read_batch(self, numbers: np.ndarray, image_size: int, levels: object) -> ReadPart:
-        if image_size != self.description.image_size:
+        if image_size != self.image_size:
             # Resized twice, they would be other images.
             raise DataError(
-                f"the images in {self.folder} were prepared with {self.description.image_size} pixels a side, but are "
-                f"to be read with {image_size}: give that image size, or prepare them anew with {image_size}"
+                f"the images in {self.folder} were prepared with {self.image_size} pixels a side, but are to be read "
+                f"with {image_size}: give that image size, or prepare them anew with {image_size}"
             )
-        known = self.known_broken
+        known = self.known_broken or {}
         broken = [(place, known[number]) for place, number in enumerate(numbers.tolist()) if number in known]
         return torch.from_numpy(np.take(self.images, numbers, axis=0)), broken
 
@@ -126,16 +91,12 @@ class CachedDataset(Items):
         return None
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
-        digest = hashlib.sha256(f"{len(numbers)} prepared, {image_size} pixels, {self.entry.digest}".encode())
+        digest = hashlib.sha256(f"{len(numbers)} prepared, {image_size} pixels, {self.digest}".encode())
         digest.update(numbers.astype(np.int64).tobytes())
         return digest
 
-    @cached_property
-    def _hashes(self) -> np.ndarray:
-        return self.array("identities", np.int64, 2)
-
     def hash(self, number: int) -> ImageHash:
-        key, content = self._hashes[number].tolist()
+        key, content = self.hashes[number].tolist()
         return ImageHash(key, None if content < 0 else content)
 
 
@@ -145,28 +106,30 @@ def cached_source(folder: Path) -> Source:
     if not path.is_file():
         raise DataError(f"the images in {folder} are half prepared: run hba prepare again, with the same --out")
     try:
-        found = Description.model_validate_json(read_text(path))
-        if "train" not in found.parts:
-            raise ValueError("there is no part train")
-    except (OSError, ValueError) as error:
-        reason = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-        raise DataError(f"cannot read {path} ({reason}); prepare the images anew") from None
+        found = json.loads(read_text(path))
+        if not FORMAT.items() <= found.items() or "train" not in found["parts"]:
+            raise ValueError("it has another format")
+        names, parts = tuple(found["class_names"]), found["parts"]
+        left_out = tuple(SkippedFile(name, reason) for name, reason in found["left_out"])
+        facts = (*found["facts"], f"images were prepared from {found['source']}")
+        items = {role: _items(folder, role, found) for role in parts}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
 
     def pool(role: Role) -> Pool:
-        items, n_classes = CachedDataset(folder, role, found), len(found.class_names)
-        labels = items.array("labels", np.bool_, n_classes) if found.multi_label else items.array("labels", np.int64)
-        return Pool(items, np.array(labels), np.arange(len(labels)))
+        kind: Any = (np.bool_, len(names)) if found["multi_label"] else (np.int64,)
+        labels = np.array(items[role].array("labels", *kind))
+        return Pool(items[role], labels, np.arange(len(labels)))
 
-    return Source(
-        name=str(folder),
-        class_names=found.class_names,
-        train=pool("train"),
-        val=pool("val") if "val" in found.parts else None,
-        test=partial(pool, "test") if "test" in found.parts else None,
-        test_size=found.test_size,
-        left_out=tuple(SkippedFile(path, reason) for path, reason in found.left_out),
-        facts=(*found.facts, f"images were prepared from {found.source}"),
-    )
+    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
+    return Source(str(folder), names, pool("train"), val, test, found["test_size"], left_out, facts)
+
+
+def _items(folder: Path, role: Role, found: Mapping[str, Any]) -> CachedDataset:
+    entry = found["parts"][role]
+    broken = {row: SkippedFile(name, reason) for row, name, reason in entry["broken"]}
+    how = entry["images"], found["image_size"], entry["digest"], found["channels"], entry["identified_by"]
+    return CachedDataset(folder, role, *how, broken)
 
 
 @dataclass(frozen=True)
@@ -193,7 +156,7 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
     pools |= {"val": source.val} if source.val is not None else {}
     pools |= {"test": source.test()} if source.test is not None else {}
     total, done = sum(map(len, pools.values())), 0
-    entries: dict[Role, PartEntry] = {}
+    entries: dict[Role, dict[str, Any]] = {}
 
     def count(n_images: int) -> None:
         if on_read is not None:
@@ -206,26 +169,28 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
             done += len(pool)
     except OSError as error:
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
-    unused = (*source.left_out, *(item for pool in pools.values() for item in pool.unused))
-    description = Description(
-        source=printable(source.name),
-        class_names=tuple(map(printable, source.class_names)),
-        image_size=source.train.image_size,
-        channels=source.train.items.n_channels,
-        multi_label=is_multi_label(source.train.labels),
-        test_size=source.test_size,
-        facts=source.facts,
-        left_out=tuple((printable(item.path), item.reason) for item in unused),
-        parts=entries,
-    )
-    write_text(folder / PREPARED_NAME, description.model_dump_json(indent=2) + "\n")
+    left_out = [*source.left_out, *(item for pool in pools.values() for item in pool.unused)]
+    description = {
+        **FORMAT,
+        "source": printable(source.name),
+        "class_names": list(map(printable, source.class_names)),
+        "image_size": source.train.image_size,
+        "channels": source.train.items.n_channels,
+        "multi_label": is_multi_label(source.train.labels),
+        "test_size": source.test_size,
+        "facts": source.facts,
+        "left_out": [(printable(item.path), item.reason) for item in left_out],
+        "parts": entries,
+    }
+    write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
     (folder / PREPARING_NAME).unlink()
-    broken = [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry.broken]
-    n_images = {role: entry.images - len(entry.broken) for role, entry in entries.items()}
-    return Prepared(folder, description.image_size, source.class_names, n_images, (*unused, *broken))
+    left_out += [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry["broken"]]
+    n_images = {role: entry["images"] - len(entry["broken"]) for role, entry in entries.items()}
+    return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
 
 
-def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], None]) -> PartEntry:
+def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], None]) -> dict[str, Any]:
+    """Write the arrays of a part, and return what the description says of it."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file, contextlib.closing(pool.read_parts()) as parts:
@@ -237,13 +202,13 @@ def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], Non
             broken |= lost
             count(start + len(images))
     pool.without(broken)
-    hashes = [(one.key, one.content()) for one in pool.hashes()]
+    hashes = [(one.key, one.content()) for one in all_hashes([pool])]
     rows = [(key, -1 if content is None else content) for key, content in hashes]
     np.save(folder / f"{role}_identities.npy", np.array(rows, dtype=np.int64))
     np.save(folder / f"{role}_labels.npy", pool.labels)
-    return PartEntry(
-        images=len(pool),
-        digest=digest.hexdigest(),
-        identified_by=pool.hashed_by,
-        broken=tuple((row, printable(item.path), item.reason) for row, item in broken.items()),
-    )
+    return {
+        "images": len(pool),
+        "digest": digest.hexdigest(),
+        "identified_by": pool.items.hashed_by,
+        "broken": [(row, printable(item.path), item.reason) for row, item in broken.items()],
+    }

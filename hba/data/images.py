@@ -21,7 +21,6 @@ Batch = tuple[Tensor, Tensor]
 """Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device."""
 Colors = tuple[float, ...]
 
-CPU = torch.device("cpu")
 ALL = slice(None)
 IMAGES_PER_SUM = 256
 CHANNELS = (1, 3)
@@ -34,33 +33,42 @@ class Images(Protocol):
 
     left_out: files that could not be read. once: every image, once, in order; the last batch may be smaller. share:
     which batches, the others are not read. batches: the images at the indices `order` (n,), in batches of exactly
-    batch_size, from batch number `start` on. mean_color, std_color: of each channel over all pixels, in [0, 1], rounded
-    to 6 digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data. close: ends everything
-    that still reads ahead.
+    batch_size, from batch number `start` on. mean_and_std: of each channel over all pixels, in [0, 1], rounded to 6
+    digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data. close: ends everything that
+    still reads ahead.
     """
 
-    @property
-    def device(self) -> torch.device: ...
+    labels: Tensor
+    left_out: tuple[SkippedFile, ...]
+
     @property
     def image_size(self) -> int: ...
     @property
     def n_channels(self) -> int: ...
-    @property
-    def labels(self) -> Tensor: ...
-    @property
-    def left_out(self) -> tuple[SkippedFile, ...]: ...
-    def __len__(self) -> int: ...
     def to(self, device: torch.device) -> Self: ...
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]: ...
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]: ...
-    def mean_color(self) -> Colors: ...
-    def std_color(self) -> Colors: ...
+    def mean_and_std(self) -> tuple[Colors, Colors]: ...
     def fingerprint(self) -> str: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def device(self) -> torch.device:
+        return self.labels.device
+
+    def mean_color(self) -> Colors:
+        return self.mean_and_std()[0]
+
+    def std_color(self) -> Colors:
+        return self.mean_and_std()[1]
 
 
 @dataclass(frozen=True, repr=False)
-class LabelledImages:
+class LabelledImages(Images):
     """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for several labels an image.
 
     Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type, a
@@ -81,19 +89,12 @@ class LabelledImages:
         return f"LabelledImages({len(self)} images of {size}, {self.device})"
 
     @property
-    def device(self) -> torch.device:
-        return self.images.device
-
-    @property
     def image_size(self) -> int:
         return self.images.shape[-1]
 
     @property
     def n_channels(self) -> int:
         return self.images.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     def in_color(self) -> "LabelledImages":
         """Repeat a single channel three times, as networks by name take colour images."""
@@ -111,14 +112,8 @@ class LabelledImages:
             chosen = order[number * batch_size :][:batch_size]
             yield self.images[chosen], self.labels[chosen]
 
-    def close(self) -> None:
-        """Nothing is being read."""
-
-    def mean_color(self) -> Colors:
-        return mean_and_std(self.images.split(IMAGES_PER_SUM))[0]
-
-    def std_color(self) -> Colors:
-        return mean_and_std(self.images.split(IMAGES_PER_SUM))[1]
+    def mean_and_std(self) -> tuple[Colors, Colors]:
+        return mean_and_std(self.images.split(IMAGES_PER_SUM))
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -128,7 +123,6 @@ class LabelledImages:
         return digest.hexdigest()[:16]
 
 
-@dataclass(eq=False, repr=False)
 class LazySplit:
     """The test split: its images are read when they are first asked for, and kept from then on.
 
@@ -136,22 +130,28 @@ class LazySplit:
     their files. not_images: other files that were found among them.
     """
 
-    read: Callable[[], Images]
-    n_known: int | None
-    image_size: int
-    device: torch.device = CPU
-    is_streamed: bool = False
-    not_images: tuple[SkippedFile, ...] = ()
-    _images: Images | None = None
+    def __init__(
+        self,
+        read: Callable[[], Images],
+        n_known: int | None = None,
+        is_streamed: bool = False,
+        not_images: tuple[SkippedFile, ...] = (),
+    ) -> None:
+        self.read, self.n_known, self.is_streamed, self.not_images = read, n_known, is_streamed, not_images
+        self._images: Images | None = None
 
     def __repr__(self) -> str:
         count = "images" if self.n_known is None else f"{self.n_known} images"
-        return f"LazySplit({count} of {self.image_size} pixels, {'not read yet' if self._images is None else 'read'})"
+        return f"LazySplit({count}, {'not read yet' if self._images is None else 'read'})"
 
     def opened(self) -> Images:
         if self._images is None:
-            self._images = self.read().to(self.device)
+            self._images = self.read()
         return self._images
+
+    def to(self, device: torch.device) -> "LazySplit":
+        read = self.read if self._images is None else self.opened
+        return LazySplit(lambda: read().to(device), self.n_known, self.is_streamed, self.not_images)
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
@@ -160,8 +160,13 @@ class LazySplit:
     def __len__(self) -> int:
         return len(self.opened())
 
-    def to(self, device: torch.device) -> "LazySplit":
-        return replace(self, device=device, _images=None if self._images is None else self._images.to(device))
+    @property
+    def device(self) -> torch.device:
+        return self.opened().device
+
+    @property
+    def image_size(self) -> int:
+        return self.opened().image_size
 
     @property
     def labels(self) -> Tensor:
@@ -169,10 +174,6 @@ class LazySplit:
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         return self.opened().once(batch_size, share)
-
-    def close(self) -> None:
-        if self._images is not None:
-            self._images.close()
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,11 +220,6 @@ class _Data:
     def _map(self, function: Callable[[Any], Any]) -> Self:
         return replace(self, **{name: function(part) for name, part in self.parts.items()})
 
-    def close(self) -> None:
-        """End everything that still reads images ahead."""
-        for part in self.parts.values():
-            part.close()
-
 
 @dataclass(frozen=True, repr=False)
 class SearchData(_Data):
@@ -240,6 +236,11 @@ class SearchData(_Data):
     @property
     def parts(self) -> Mapping[str, Any]:
         return {"train": self.train, "val": self.val}
+
+    def close(self) -> None:
+        """End everything that still reads images ahead."""
+        self.train.close()
+        self.val.close()
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,11 +283,11 @@ def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> tuple[str,
         shapes[name] = (*part.images.shape[1:], "matrix" if is_multi_label(labels) else "numbers")
         if not len(labels) or (is_multi_label(labels) and not labels.any()):
             raise DataError(f"there must be at least one {name} image with a label")
-        found = (0, labels.shape[1] - 1) if is_multi_label(labels) else (int(labels.min()), int(labels.max()))
-        if found[0] < 0 or found[1] >= n_classes or (is_multi_label(labels) and found[1] < n_classes - 1):
+        lowest, highest = (0, labels.shape[1] - 1) if is_multi_label(labels) else map(int, labels.aminmax())
+        if lowest < 0 or highest >= n_classes or (is_multi_label(labels) and highest < n_classes - 1):
             raise DataError(
                 f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have labels from {found[0]} to {found[1]}"
+                f"images have labels from {lowest} to {highest}"
             )
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")

@@ -9,11 +9,11 @@ pixels. Prepared images keep the hashes of the images that they were made of.
 import base64
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -49,29 +49,22 @@ class ImageHash(NamedTuple):
             return None
 
 
-class Hashed(Protocol):
-    """Images that can be hashed without being decoded, such as a pool."""
-
-    @property
-    def hashed_by(self) -> Kind: ...
-    def hashes(self) -> Iterator[ImageHash]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """The images of a source, not read yet.
+    """The images of a source, not read yet: pools, whose images are hashed without being decoded.
 
     n_images: for training and validation, with the test split where it is drawn from them. chosen: those that a search
     trains and validates on, or those of a test. everything: all that may be opened.
     """
 
     n_images: int
-    chosen: tuple[Hashed, ...]
-    everything: tuple[Hashed, ...]
+    chosen: Sequence[Any]
+    everything: Sequence[Any]
 
     @property
     def kind(self) -> Kind:
-        return self.chosen[0].hashed_by
+        kind: Kind = self.chosen[0].items.hashed_by
+        return kind
 
 
 class SeenCount(NamedTuple):
@@ -141,10 +134,10 @@ class SeenImages:
         return float(np.mean([key in keys for key in self.hashes[:, 0].tolist()])) if len(self.hashes) else 0.0
 
 
-def all_hashes(parts: Iterable[Hashed]) -> Iterator[ImageHash]:
-    """Of the images of all parts, in order."""
-    for part in parts:
-        yield from part.hashes()
+def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
+    """Of the images of all pools, in order."""
+    for pool in pools:
+        yield from map(pool.items.hash, pool.numbers.tolist())
 
 
 def hashes_of_pixels(images: Tensor) -> Iterator[ImageHash]:
@@ -163,8 +156,10 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
     """file: its path or its content. known_as: class and name. DataError where the file is not there any more."""
     size = len(file) if isinstance(file, bytes) else size_of(file)
-    key = _number(blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest())
-    return ImageHash(key, _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file)
+    key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()
+    return ImageHash(
+        int.from_bytes(key, "little"), _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file
+    )
 
 
 def size_of(path: Path) -> int:
@@ -180,8 +175,4 @@ def _digest(file: BinaryIO, size: int) -> int:
     for start in (0, (size - BLOCK) // 2, size - BLOCK):
         file.seek(max(0, start))
         digest.update(file.read(BLOCK))
-    return _number(digest.digest())
-
-
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest, "little")
+    return int.from_bytes(digest.digest(), "little")

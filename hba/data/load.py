@@ -14,7 +14,7 @@ from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dat
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
-from hba.data.images import CPU, EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
+from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.leakage import Listing, SeenImages, hashes_of_pixels
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
@@ -102,29 +102,20 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
     splits = split(source, None, None, config.split_seed)
     chosen = take_training(source, splits.available, config.train_size, config.split_seed)
     facts, open_test, listing = _facts(source, splits), source.test, None
-    if open_test is None or config.data not in TORCHVISION:
+    if open_test is not None and config.data in TORCHVISION:
+        # Opening it reads its images.
+        test = LazySplit(lambda: _read(open_test(), config))
+    else:
         tested = test_pool(source, splits)
         listing = None if config.data in DATASET_NAMES else listing_of_test(source, tested)
-        is_streamed = _is_streamed(tested, config)
-        test = LazySplit(
-            lambda: _read(tested, config), len(tested), config.stored_size, CPU, is_streamed, tested.unused
-        )
-    else:
-        # Opening it reads its images.
-        test = LazySplit(lambda: _read(open_test(), config), None, config.stored_size)
-    return EvaluationData(
-        source.name,
-        source.class_names,
-        _read(source.train.take(chosen), config, on_read, total=len(chosen)),
-        test,
-        not_images=(*source.left_out, *source.train.unused),
-        facts=facts,
-        listing=listing,
-    )
+        test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config), tested.unused)
+    train = _read(source.train.take(chosen), config, on_read, total=len(chosen))
+    unused = (*source.left_out, *source.train.unused)
+    return EvaluationData(source.name, source.class_names, train, test, not_images=unused, facts=facts, listing=listing)
 
 
 def _facts(source: Source, splits: Splits) -> tuple[str, ...]:
-    """What to know of the source. The levels of training and validation images are checked; no test image is opened."""
+    """What to know of the source. The levels of training images are checked; no test image is opened."""
     levels = source.train.take(splits.available).check_levels()
     return (*source.facts, *([] if levels is None else [levels]))
 
@@ -240,7 +231,7 @@ def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | No
     if _is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
     images = _read_dataset(dataset, config, on_read)
-    source = _source_in_memory(name_of(dataset), _class_names(dataset, images.labels), images)
+    source = _source_in_memory(dataset, images, images.labels)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     return SearchData(source.name, source.class_names, _part(images, splits.train), _part(images, splits.val))
 
@@ -254,10 +245,9 @@ def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = N
     if not _is_pair(pair):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(pair).__name__}")
     train, test = (_read_dataset(part, config, on_read) for part in pair)
-    class_names = _class_names(pair[0], torch.cat([train.labels, test.labels]))
-    source = _source_in_memory(name_of(pair), class_names, train)
+    source = _source_in_memory(pair[0], train, torch.cat([train.labels, test.labels]))
     chosen = take_training(source, np.arange(len(train)), config.train_size, config.split_seed)
-    return EvaluationData(source.name, class_names, _part(train, chosen), test)
+    return EvaluationData(source.name, source.class_names, _part(train, chosen), test)
 
 
 def _is_pair(data: object) -> bool:
@@ -266,8 +256,7 @@ def _is_pair(data: object) -> bool:
 
 
 def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> LabelledImages:
-    is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-    if isinstance(dataset, IterableDataset | DataLoader) or not is_sized:
+    if isinstance(dataset, IterableDataset | DataLoader):
         raise DataError(
             f"data must be a Dataset with __len__ and __getitem__, got {type(dataset).__name__}; give the .dataset of "
             "a DataLoader, and list(dataset) of what ends"
@@ -275,20 +264,18 @@ def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> L
     return from_dataset(dataset, image_size=config.stored_size, levels=config.levels, on_read=on_read)
 
 
-def _source_in_memory(name: str, class_names: tuple[str, ...], images: LabelledImages) -> Source:
-    """A source from which no test split is drawn, because it has one."""
-    pool = in_memory(images.images.numpy(), images.labels.numpy(), name)
-    return Source(name, class_names, pool, test=lambda: pool)
-
-
 def _part(images: LabelledImages, indices: np.ndarray) -> LabelledImages:
     return LabelledImages(images.images[indices], images.labels[indices])
 
 
-def _class_names(dataset: Any, labels: Tensor) -> tuple[str, ...]:
-    """The dataset's own, as torchvision has them, also under a Subset; else the numbers of the classes."""
-    n_classes = int(labels.max()) + 1
+def _source_in_memory(dataset: Any, images: LabelledImages, labels: Tensor) -> Source:
+    """A source from which no test split is drawn, because it has one. labels: also those of its test split.
+
+    Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
+    """
+    names = tuple(map(str, range(int(labels.max()) + 1)))
     own = getattr(getattr(dataset, "dataset", dataset), "classes", None)
-    if isinstance(own, list | tuple) and len(own) == n_classes and all(isinstance(name, str) for name in own):
-        return tuple(own)
-    return tuple(str(number) for number in range(n_classes))
+    if isinstance(own, list | tuple) and len(own) == len(names) and all(isinstance(name, str) for name in own):
+        names = tuple(own)
+    pool = in_memory(images.images.numpy(), images.labels.numpy(), name_of(dataset))
+    return Source(name_of(dataset), names, pool, test=lambda: pool)

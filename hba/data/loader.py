@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from hba.data.images import ALL, CPU, Batch, Colors, Images, mean_and_std
+from hba.data.images import ALL, Batch, Colors, Images, mean_and_std
 from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
@@ -86,7 +86,7 @@ def default_workers() -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StreamedImages:
+class StreamedImages(Images):
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
 
     workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; an image
@@ -98,7 +98,6 @@ class StreamedImages:
     labels: Tensor
     workers: int
     left_out: tuple[SkippedFile, ...] = ()
-    device: torch.device = CPU
     _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
     _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
 
@@ -121,11 +120,8 @@ class StreamedImages:
     def n_channels(self) -> int:
         return self.pool.items.n_channels
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def to(self, device: torch.device) -> "StreamedImages":
-        return replace(self, labels=self.labels.to(device), device=device)
+        return replace(self, labels=self.labels.to(device))
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
         return self._batches(np.arange(len(self)), range(0, len(self), batch_size)[share], batch_size)
@@ -138,13 +134,7 @@ class StreamedImages:
         for reading in list(self._reading):
             reading.close()
 
-    def mean_color(self) -> Colors:
-        return self._mean_and_std()[0]
-
-    def std_color(self) -> Colors:
-        return self._mean_and_std()[1]
-
-    def _mean_and_std(self) -> tuple[Colors, Colors]:
+    def mean_and_std(self) -> tuple[Colors, Colors]:
         if not self._colors:
             sample = np.arange(len(self))
             if len(sample) > COLOR_SAMPLE:

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -142,13 +142,6 @@ class Pool(Dataset[ReadPart]):
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
         """The images of these numbers, as a DataLoader asks for them."""
         return self.items.read_batch(numbers, self.image_size, self.levels)
-
-    @property
-    def hashed_by(self) -> Kind:
-        return self.items.hashed_by
-
-    def hashes(self) -> Iterator[ImageHash]:
-        return map(self.items.hash, self.numbers.tolist())
 
     def take(self, indices: np.ndarray) -> "Pool":
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])

@@ -5,7 +5,6 @@ import csv
 import functools
 import io
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,10 @@ from hba.utils.files import open_regular, reason_of, write_text
 
 NOT_READ = frozenset({"EPS"})
 """Formats that Pillow passes to another program: Ghostscript would run the code in an EPS file."""
-LARGE = 2**24
-"""Pixels. Of larger images only one is decoded at a time, which bounds the memory."""
 LEFT_OUT_NAME = "left_out.csv"
 
 Levels = tuple[float, float]
 """The levels that become black (0) and white (255) in images of more than 8 bits."""
-_one_large = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,7 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
-            with _one_large if image.width * image.height > LARGE else contextlib.nullcontext():
-                yield image
+            yield image
     except UnidentifiedImageError:
         raise DataError("it is not an image of a format that is read") from None
     except Exception as error:

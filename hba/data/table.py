@@ -190,9 +190,7 @@ def saved_source(folder: Path, columns: Columns) -> Source:
             raise DataError(f"cannot read {folder / SPLITS_FILE} ({reason_of(error)}); save it anew") from None
         places = {split_role(name, folder): folder / name for name in names}
         if len(places) < len(names) or "train" not in places:
-            raise DataError(
-                f"{folder} must have one split for training, and at most one each of val and test, got {names}"
-            )
+            raise DataError(f"{folder} must have a split for training, and at most one each of val and test: {names}")
     dataset, image, label = _opened(places["train"], columns)
     own = tuple(getattr(dataset.features[label], "names", ()))
     fact = f"columns of {folder.name}: images from {image!r}, classes from {label!r}"
@@ -201,7 +199,7 @@ def saved_source(folder: Path, columns: Columns) -> Source:
 
 
 def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
-    """The dataset, and the names of its columns of images and of labels."""
+    """The dataset, of encoded images, and the names of its columns of images and of labels."""
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
@@ -209,19 +207,17 @@ def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
         # Damaged files make it raise exceptions of any kind.
         raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it anew") from None
 
-    def of_kind(kind: type) -> list[str]:
-        return [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
+    def find(role: Role, kind: type, others: Sequence[str]) -> str:
+        found = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
+        is_given = getattr(columns, role) is not None
+        return found[0] if len(found) == 1 and not is_given else columns.find(role, others or found, folder)
 
-    images, labels = of_kind(datasets.Image), of_kind(datasets.ClassLabel)
-    image = images[0] if len(images) == 1 and columns.path is None else columns.find("path", images, folder)
-    others = [name for name in dataset.features if name != image]
-    label = labels[0] if len(labels) == 1 and columns.label is None else columns.find("label", others, folder)
-    return dataset, image, label
+    image = find("path", datasets.Image, ())
+    label = find("label", datasets.ClassLabel, [name for name in dataset.features if name != image])
+    return dataset.cast_column(image, datasets.Image(decode=False)), image, label
 
 
 def _saved_part(folder: Path, columns: Columns) -> Part:
-    import datasets
-
     dataset, image, label = _opened(folder, columns)
     own = getattr(dataset.features[label], "names", None)
     names = []
@@ -229,5 +225,4 @@ def _saved_part(folder: Path, columns: Columns) -> Part:
         # A ClassLabel marks a missing class as -1.
         known = own[value] if own and value is not None and value >= 0 else None
         names.append((known or class_name(None if own else value, f"number {number} of {folder}"),))
-    encoded = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
-    return Part(SavedItems(encoded, image, folder, names), names)
+    return Part(SavedItems(dataset.select_columns([image]), image, folder, names), names)

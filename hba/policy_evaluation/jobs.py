@@ -72,20 +72,18 @@ def run_jobs(
         return
     shared = Shared(data)
     if not isinstance(executor, SerialExecutor):
-        value = (data.name, data.class_names, data.test.image_size, str(executor.device))
+        value = (data.name, data.class_names, str(executor.device))
         shared = Shared(value, _tensors(data.train), lambda: _tensors(data.test), _data)
     with contextlib.closing(executor.run(train_and_measure, jobs, shared, on_step)) as finished:
         for number, result in finished:
             yield jobs[number], result
 
 
-def _data(
-    value: tuple[str, tuple[str, ...], int, str], train: Tensors, fetch_test: Callable[[], Tensors]
-) -> EvaluationData:
+def _data(value: tuple[str, tuple[str, ...], str], train: Tensors, fetch_test: Callable[[], Tensors]) -> EvaluationData:
     """The inverse of what run_jobs shares with other processes."""
-    name, class_names, test_image_size, device_name = value
+    name, class_names, device_name = value
     device = find_device(device_name)
-    test = LazySplit(lambda: _images(fetch_test()), None, test_image_size, device)
+    test = LazySplit(lambda: _images(fetch_test()).to(device))
     return EvaluationData(name, class_names, _images(train).to(device), test)
 
 

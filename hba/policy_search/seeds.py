@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from hba.data.config import LAST_SEED, resolved_data
-from hba.data.images import CPU, SearchData
+from hba.data.images import SearchData
 from hba.data.load import is_dataset
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first, size
@@ -72,7 +74,8 @@ def repeated_search(
         left = broadcast_from_rank0(lambda: [one for one in wanted if not _has_ended(folder, one, settings)])
         n_jobs = min(jobs, len(left))
         # Each search finds its own device.
-        executor: Executor = ProcessExecutor(CPU, n_jobs) if n_jobs > 1 else SerialExecutor(CPU)
+        cpu = torch.device("cpu")
+        executor: Executor = ProcessExecutor(cpu, n_jobs) if n_jobs > 1 else SerialExecutor(cpu)
         if machines is not None and left:
             stored = json.loads(read_text(RunFolder(seed_folder(folder, left[0])).config))
             executor = RayExecutor(machines, machines.needs(str(settings.get("device") or stored["device"])))
