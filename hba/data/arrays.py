@@ -1,9 +1,8 @@
 """Images in arrays: .npz files, torch Datasets, and the data sets that scikit-learn and torchvision have by name."""
 
-import contextlib
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -140,7 +139,7 @@ def _names_of_arrays(file: Path) -> Mapping[str, tuple[str, str]]:
         kinds = [kind for kind, known in (("images", IMAGES), ("labels", LABELS)) if set(words) & set(known)]
         if len(kinds) == 1:
             rest = " ".join(word for word in words if word not in (*IMAGES, *LABELS))
-            role = split_role(rest, f"the array {name!r} of {file}") if rest else "train"
+            role = split_role(rest or "train", f"the array {name!r} of {file}")
             if found.setdefault(role, {}).setdefault(kinds[0], name) != name:
                 raise DataError(f"{file} has two arrays of {role} {kinds[0]}, {found[role][kinds[0]]} and {name}")
     if "train" not in found or any(len(arrays) < 2 for arrays in found.values()):
@@ -187,9 +186,16 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 def builtin_source(name: str, root: Path, download: bool) -> Source:
     """The data set of that exact name. root: folder of torchvision's files, and of ImageNet's folder."""
     if name == "digits":
-        return _digits_source()
+        # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels.
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        pool = in_memory(np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None], digits.target, name)
+        return Source(name, tuple(map(str, range(10))), pool, test_size=DIGITS_TEST_SIZE)
     if name != "imagenet":
-        return _torchvision_source(name, root, download)
+        _, training, testing = TORCHVISION[name]
+        pool, class_names = _torchvision_pool(name, training, root, download)
+        return Source(name, class_names, pool, test=lambda: _torchvision_pool(name, [testing], root, download)[0])
     # Errors are reported on the validation images of ILSVRC 2012, so no search may see them.
     splits = {"train": root / name / "train", "test": root / name / "val"}
     if not all(folder.is_dir() for folder in splits.values()):
@@ -200,61 +206,33 @@ def builtin_source(name: str, root: Path, download: bool) -> Source:
     return replace(folder_source(root / name, splits), name=name)
 
 
-def _digits_source() -> Source:
-    """scikit-learn's 1,797 images of handwritten digits, 8x8 in 17 grey levels; nothing to download."""
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
-    pool = in_memory(images, digits.target, "digits")
-    return Source("digits", tuple(map(str, range(10))), train=pool, test_size=DIGITS_TEST_SIZE)
-
-
-def _torchvision_source(name: str, root: Path, download: bool) -> Source:
-    """A torchvision data set, whose test part is opened only when it is asked for, but must be there."""
+def _torchvision_pool(
+    name: str, arguments: Sequence[Mapping[str, Any]], root: Path, download: bool
+) -> tuple[Pool, tuple[str, ...]]:
+    """The images of torchvision data sets, one after the other, and the class names of the first."""
     import torchvision.datasets
 
-    class_name, training, testing = TORCHVISION[name]
-    kind = getattr(torchvision.datasets, class_name)
-
-    def part(arguments: Sequence[Mapping[str, Any]]) -> tuple[Pool, tuple[str, ...]]:
-        with _explained(name, root):
-            return _concatenated([kind(str(root), download=download, **one) for one in arguments])
-
-    pool, class_names = part(training)
-    if class_name == "SVHN":
-        # torchvision looks for the test files of all other data sets when it opens their training files.
-        with _explained(name, root):
+    kind = getattr(torchvision.datasets, TORCHVISION[name][0])
+    try:
+        parts = [kind(str(root), download=download, **one) for one in arguments]
+        if kind is torchvision.datasets.SVHN:
+            # torchvision looks for the test files of all other data sets when it opens their training files.
             url, filename, md5 = kind.split_list["test"]
             if download:
                 torchvision.datasets.utils.download_url(url, str(root), filename, md5)
             elif not (root / filename).is_file():
                 raise RuntimeError(f"there is no {filename}")
-    return Source(name, class_names, train=pool, test=lambda: part([testing])[0])
-
-
-@contextlib.contextmanager
-def _explained(name: str, root: Path) -> Iterator[None]:
-    """What torchvision raises for missing files and failed downloads, as a DataError that says what to do."""
-    try:
-        yield
     except (RuntimeError, OSError) as error:
         raise DataError(
             f"{name} is not in {root} ({reason_of(error)}); give its place with --data-root, or use --download"
         ) from None
-
-
-def _concatenated(parts: Sequence[Any]) -> tuple[Pool, tuple[str, ...]]:
-    """The images of all torchvision data sets, one after the other, and the class names of the first."""
-    images = []
-    for part in parts:
-        array = np.asarray(part.data)
-        array = array[:, None] if array.ndim == 3 else array
-        images.append(array.transpose(0, 3, 1, 2) if array.shape[-1] == 3 else array)
+    arrays = [np.asarray(part.data) for part in parts]
+    images = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    images = images[:, None] if images.ndim == 3 else images
+    images = images.transpose(0, 3, 1, 2) if images.shape[-1] == 3 else images
     labels = np.concatenate([np.asarray(part.targets if hasattr(part, "targets") else part.labels) for part in parts])
-    class_names = getattr(parts[0], "classes", None) or (str(label) for label in range(labels.max() + 1))
-    pool = in_memory(images[0] if len(images) == 1 else np.concatenate(images), labels, type(parts[0]).__name__)
-    return pool, tuple(class_names)
+    class_names = getattr(parts[0], "classes", None) or map(str, range(labels.max() + 1))
+    return in_memory(images, labels, name), tuple(class_names)
 
 
 def from_dataset(

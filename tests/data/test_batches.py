@@ -6,8 +6,6 @@ from torch import Tensor
 
 from hba.data.images import LabelledImages
 from hba.data.loader import BatchStream, as_floats
-from hba.errors import DataError
-from hba.preprocessing import Standardize
 
 
 def numbered(n: int) -> LabelledImages:
@@ -52,16 +50,11 @@ def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> 
     assert dropped == set(range(11))
 
 
-def test_each_pass_has_a_new_order() -> None:
-    stream = BatchStream(numbered(50), 10, seed=0)
-    passes = [tuple(images_of_one_pass(stream)) for _ in range(5)]
-    assert len(set(passes)) == 5
-    assert tuple(range(50)) not in passes
-
-
 def test_the_seed_alone_decides_the_order() -> None:
     torch.manual_seed(1)
-    first = one_pass(BatchStream(numbered(50), 10, seed=3))
+    stream = BatchStream(numbered(50), 10, seed=3)
+    first = one_pass(stream)
+    assert one_pass(stream) != first
     torch.manual_seed(2)
     before = torch.get_rng_state()
     assert one_pass(BatchStream(numbered(50), 10, seed=3)) == first
@@ -74,11 +67,6 @@ def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
     assert stream.batches_per_pass == 1
     for _ in range(3):
         assert sorted(numbers(stream.next())) == [0, 1, 2, 3, 4]
-
-
-def test_no_images_make_no_stream() -> None:
-    with pytest.raises(DataError, match="at least one image"):
-        BatchStream(numbered(0), 4, seed=0)
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3, 7])
@@ -100,14 +88,3 @@ def test_batches_are_floats_from_0_to_1() -> None:
     torch.testing.assert_close(floats, torch.tensor([0.0, 0.2, 1.0]))
     batch, _ = BatchStream(LabelledImages(images[None, :, None, None], torch.zeros(1).long()), 1, seed=0).next()
     torch.testing.assert_close(batch, torch.tensor([0.0, 0.2, 1.0])[None, :, None, None])
-
-
-def test_mean_and_standard_deviation_by_hand() -> None:
-    images = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].repeat(1, 3, 1, 1)
-    images[:, 1] = torch.tensor([51, 153], dtype=torch.uint8)[:, None, None]
-    images[:, 2] = 255
-    data = LabelledImages(images, torch.zeros(2).long())
-    assert data.mean_color() == pytest.approx((0.5, 0.4, 1.0), abs=1e-6)
-    # The last channel is the same everywhere; dividing by its deviation of 0 would give no number.
-    assert data.std_color() == pytest.approx((0.5, 0.2, 1.0), abs=1e-6)
-    assert bool(Standardize.of(data)(as_floats(images)).isfinite().all())

@@ -77,12 +77,6 @@ def test_which_files_count(tmp_path: Path) -> None:
     assert all(item.reason for item in train.unused)
 
 
-def test_names_may_be_any_bytes(tmp_path: Path) -> None:
-    folder_with(tmp_path, "cat/a.png", "dog/a.png")
-    (tmp_path / "cat" / "a.png").rename(os.fsdecode(os.fsencode(tmp_path / "cat") + b"/\xff\xfe.png"))
-    assert len(read_all(tmp_path)) == 2
-
-
 BROKEN = {
     "text.png": b"no image at all",
     "empty.jpg": b"",
@@ -166,16 +160,6 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Pat
     assert folder_source(folder).class_names == ("cat", "dog")
     (folder / "runs" / "b-1" / ".lock").unlink()
     assert folder_source(folder).class_names == ("cat", "dog", "runs")
-
-
-def test_a_folder_that_cannot_be_used_is_one_line_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "file.zip").touch()
-    (tmp_path / "arrays" / "a").mkdir(parents=True)
-    (tmp_path / "arrays" / "b").mkdir()
-    (tmp_path / "arrays" / "a" / "1.npy").touch()
-    for name in ("file.zip", "nothing"):
-        assert name in refusal(tmp_path / name)
-    assert ".npy" in refusal(tmp_path / "arrays")
 
 
 def test_formats_and_names_of_data(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ import pytest
 import torch
 from in_memory import in_memory
 from opened_images import record_images
-from own_formats import CLASSES, WRITERS, as_csv, write_images
-from PIL import Image
+from own_formats import CLASSES, WRITERS, write_images
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.config import DataConfig, resolved_data
+from hba.data.config import DataConfig
 from hba.data.leakage import SeenImages, all_hashes
 from hba.data.loader import StreamedImages
 from hba.errors import DataError, SettingsError
@@ -54,18 +53,6 @@ def test_each_format_is_the_folder_with_the_same_images(kind: str, tmp_path: Pat
             {"classes": str(tmp_path / "classes.txt")},
         ):
             assert told(data, **settings) == told(folder, **settings)
-
-
-@pytest.mark.parametrize("kind", ["csv", "saved"])
-def test_a_jpeg_that_is_far_too_large_is_decoded_as_in_a_folder(kind: str, tmp_path: Path) -> None:
-    """At a part of its size, by the decoder itself, which gives other pixels than a whole decoding."""
-    shown = write_images(tmp_path, {"train": 3, "test": 1}, kind="jpg")
-    for one in shown:
-        Image.open(tmp_path / one.path).resize((320, 300)).save(tmp_path / one.path)
-    data = WRITERS[kind](tmp_path, shown)
-    for part in ("train", "test"):
-        shutil.copytree(tmp_path / part, tmp_path / "only" / part)
-    assert told(data) == told(tmp_path / "only")
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -157,26 +144,9 @@ def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Pat
 
 
 def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:
-    shown = write_images(tmp_path, SPLIT)
-    for kind, setting in (
-        ("npz", {"label_column": "label"}),
-        ("npz", {"label_separator": ";"}),
-        ("saved", {"split_column": "split"}),
-        ("csv", {"download": True}),
-    ):
+    data = WRITERS["npz"](tmp_path, write_images(tmp_path, SPLIT))
+    for setting in ({"label_column": "label"}, {"label_separator": ";"}, {"download": True}):
         with pytest.raises(SettingsError, match=next(iter(setting))):
-            load_search_data(config_of(WRITERS[kind](tmp_path, shown), **setting))
-    with pytest.raises(SettingsError, match="path_column"):
-        load_search_data(config_of(tmp_path, path_column="path"))
+            load_search_data(config_of(data, **setting))
     with pytest.raises(DataError, match="did you mean digits"):
         load_search_data(config_of(Path("digit")))
-
-
-def test_a_table_is_called_by_where_it_lies_and_not_where_a_link_leads(tmp_path: Path, monkeypatch: Any) -> None:
-    """What its paths are relative to is then the same from everywhere."""
-    (tmp_path / "lists").mkdir()
-    as_csv(tmp_path, write_images(tmp_path, UNSPLIT)).rename(tmp_path / "lists" / "all.csv")
-    (tmp_path / "link.csv").symlink_to(tmp_path / "lists" / "all.csv")
-    monkeypatch.chdir(tmp_path)
-    assert resolved_data({"data": "link.csv"}) == {"data": str(tmp_path / "link.csv")}
-    assert len(load_search_data(config_of(Path("link.csv"))).train) == 26

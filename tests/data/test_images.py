@@ -88,14 +88,10 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
         refused(named, lambda names=names, train=train, val=val: SearchData("d", names, train, val))
     for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):
         refused("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
-    assert "\n" not in repr(SearchData("d", ("a", "b"), data, data))
-
-
-def test_one_channel_becomes_three_for_networks_by_name() -> None:
-    data = LabelledImages(BYTES[:, :1], LABELS)
-    search = SearchData("d", ("a", "b"), data, data).in_color()
+    grey = LabelledImages(BYTES[:, :1], LABELS)
+    search = SearchData("d", ("a", "b"), grey, grey).in_color()
     assert torch.equal(in_memory(search.train).images, BYTES[:, :1].repeat(1, 3, 1, 1))
-    assert LabelledImages(BYTES, LABELS).in_color().images is not None
+    assert "\n" not in repr(search)
 
 
 # Datasets of torch.

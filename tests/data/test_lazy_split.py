@@ -86,16 +86,6 @@ def test_no_test_image_is_opened_before_the_last_step_of_the_first_training(
     assert (events.n_test, result.test_images) == (8, 8)
 
 
-def test_without_a_test_folder_the_part_held_back_is_opened_as_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events = Events(monkeypatch)
-    hba.evaluate(INVERT, write_folder(tmp_path / "images") / "train", callback=events, **{**SETTINGS, "seeds": 1})
-    assert events.before_first("step").count("train") == 24
-    assert events.before_first("done").count("train") == 30
-    assert events.n_test == 6
-
-
 @pytest.fixture
 def svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Training and test file; torchvision does not ask for the checksums of the real ones."""

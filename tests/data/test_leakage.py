@@ -136,11 +136,6 @@ def test_pixels_in_memory_are_known_by_what_they_are() -> None:
     assert seen.share_among(hashes_of_pixels(images[:15])) == 0.75
 
 
-def test_grey_images_are_the_same_in_three_channels() -> None:
-    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    assert list(hashes_of_pixels(images)) == list(hashes_of_pixels(images.repeat(1, 3, 1, 1)))
-
-
 @pytest.mark.parametrize(
     "told", [None, 3, {}, {"by": "files", "images": 2, "of": 2, "hashes": "?"}, {"by": "files", "hashes": ""}, "text"]
 )

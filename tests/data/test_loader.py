@@ -50,16 +50,6 @@ def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: in
     data.close()
 
 
-def test_colours_of_many_images_are_those_of_a_fixed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(tmp_path, 50)
-    memory = kept(tmp_path)
-    monkeypatch.setattr("hba.data.loader.COLOR_SAMPLE", 30)
-    first, second = streamed(tmp_path), streamed(tmp_path, 0)
-    assert first.mean_color() == second.mean_color() != memory.mean_color()
-    assert first.mean_color() == pytest.approx(memory.mean_color(), abs=0.03)
-    assert first.std_color() == pytest.approx(memory.std_color(), abs=0.03)
-
-
 def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
     data = streamed(write_folder(tmp_path, 10))
     before = torch.get_rng_state()

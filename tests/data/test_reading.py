@@ -1,6 +1,5 @@
 """Image folders: what is read from a file, which files count, and what is refused."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -154,23 +153,3 @@ def test_a_large_photo_keeps_what_is_where_when_it_is_made_small(tmp_path: Path)
 
 
 # What is refused.
-
-
-def truncated(image: Image.Image, form: str) -> bytes:
-    whole = BytesIO()
-    image.save(whole, form)
-    return whole.getvalue()[: len(whole.getvalue()) // 2]
-
-
-NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
-BROKEN = {
-    "text.png": b"not an image at all",
-    "empty.jpg": b"",
-    "cut.jpg": truncated(NOISE, "JPEG"),
-    "cut.png": truncated(NOISE, "PNG"),
-    "cut.bmp": truncated(NOISE, "BMP"),
-    "cut.webp": truncated(NOISE, "WEBP"),
-    "cut.tif": truncated(NOISE, "TIFF"),
-    "zeros.png": bytes(500),
-    "header.png": b"\x89PNG\r\n\x1a\n",
-}

@@ -125,29 +125,6 @@ def test_every_part_has_the_classes_in_their_shares_to_within_one_image(
         assert np.abs(counts_in(source, part) - len(part) * shares).max() <= 1
 
 
-CIFAR10 = [5_000] * 10
-SVHN = [4_948, 13_861, 10_585, 8_497, 7_458, 6_882, 5_727, 5_595, 5_045, 4_659]
-IMAGENET_120 = [1_300] * 90 + [732, 755, 891, 908, 936, 969, 1_005, 1_029, 1_053, 1_062] * 3
-
-
-@pytest.mark.parametrize(
-    ("counts", "train_size"), [(CIFAR10, 4_000), (SVHN, 4_000), (IMAGENET_120, 6_000)], ids=["cifar10", "svhn", "120"]
-)
-def test_the_papers_sizes_10000_for_validation_first_then_the_reduced_training_set(
-    counts: list[int], train_size: int
-) -> None:
-    source = source_of(counts, own_test=True)
-    splits = split(source, train_size, 10_000, 0)
-    assert (len(splits.train), len(splits.val)) == (train_size, 10_000)
-    assert not set(splits.train) & set(splits.val)
-    for part in (splits.train, splits.val):
-        assert np.abs(counts_in(source, part) - len(part) * np.array(counts) / sum(counts)).max() <= 1
-    for other_size in (None, train_size // 2, train_size + 1):
-        assert np.array_equal(split(source, other_size, 10_000, 0).val, splits.val)
-    rest = np.setdiff1d(splits.available, splits.val)
-    assert np.array_equal(splits.train, take_training(source, rest, train_size, 0))
-
-
 def test_the_same_seed_splits_the_same_and_another_one_differently() -> None:
     source, before = source_of([50, 40, 30]), np.random.get_state()[1].tolist()  # type: ignore[index]
     first, second, other = split(source, 30, 20, 7), split(source, 30, 20, 7), split(source, 30, 20, 8)
@@ -163,20 +140,6 @@ def test_a_validation_pool_of_its_own_is_taken_as_it_is_and_leaves_training_whol
     assert splits.val.tolist() == list(range(12))
     assert splits.train.tolist() == list(range(50))
     assert splits.test is None
-
-
-def test_part_of_a_validation_pool_of_its_own_is_stratified_by_its_own_labels() -> None:
-    source = source_of([20, 20], val=[40, 10], own_test=True)
-    val = split(source, None, 10, 0).val
-    assert source.val is not None
-    assert np.abs(np.bincount(source.val.labels[val]) - [8, 2]).max() <= 1
-    assert len(val) == 10
-
-
-def test_the_sources_own_test_size_counts() -> None:
-    splits = split(source_of([100] * 3, test_size=90), None, None, 0)
-    assert splits.test is not None
-    assert len(splits.test) == 90
 
 
 def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> None:

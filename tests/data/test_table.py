@@ -1,6 +1,5 @@
 """Tables, saved datasets and .npz files: columns, labels, splits, and what is refused."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +110,8 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         ("path,label\n", "no rows"),
         (b"path,label\n\xff\xfe\x00,x\n", "a.csv"),
         (csv_of(ROWS, "id,name"), "--path-column"),
-        (csv_of(ROWS, "path,name"), "--label-column"),
-        (csv_of([(*row, row[0]) for row in ROWS], "path,label,image"), "--path-column"),
         (csv_of([*ROWS, ("", "cat")]), "row 14"),
         (csv_of([*ROWS, ("x.png", "")]), "row 14"),
-        (csv_of([*ROWS, ROWS[0]]), "rows 2 and 14"),
         (csv_of([*ROWS, (f"./{ROWS[0][0]}", "cat")]), "rows 2 and 14"),
         (csv_of([*ROWS, ("none.png", "cat")]), "none.png"),
         (csv_of([(path, "cat") for path, _ in ROWS]), "two classes"),
@@ -126,8 +122,6 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
     for labels, named in (([0.5] * 12, "0.5"), ([[1, 2]] * 12, "label"), ([None, "a"] * 6, "row 1")):
         pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
         refused(place / "b.parquet", named)
-    pandas.DataFrame({"path": [b"x"] * 12, "label": [1, 2] * 6}).to_parquet(place / "b.parquet")
-    refused(place / "b.parquet", "row 1")
     refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
 
 
@@ -197,31 +191,27 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(tmp_path: Pat
 
 
 def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
-    kind, number = datasets.ClassLabel(names=["a", "b"]), datasets.Value("float32")
-    cases: list[tuple[Callable[[], Any], str]] = [
-        (lambda: saved(tmp_path, number, [0.5, 1.0]), "0.5"),
-        (lambda: saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]]), "label"),
-        (lambda: saved(tmp_path, kind, [0, None]), "number 1"),
-        (lambda: saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
-        (lambda: saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
+    kind = datasets.ClassLabel(names=["a", "b"])
+    parts = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), extra=saved(tmp_path, kind, [0]))
+    for case, (made, named) in enumerate(
         (
-            lambda: datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), extra=saved(tmp_path, kind, [0])),
-            "'extra'",
-        ),
-        (lambda: datasets.DatasetDict(test=saved(tmp_path, kind, [0, 1])), "training"),
-    ]
-    for number_of, (make, named) in enumerate(cases):
-        make().save_to_disk(tmp_path / str(number_of))
-        refused(tmp_path / str(number_of), named)
+            (saved(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
+            (saved(tmp_path, kind, [0, None]), "number 1"),
+            (saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
+            (saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
+            (parts, "'extra'"),
+        )
+    ):
+        made.save_to_disk(tmp_path / str(case))
+        refused(tmp_path / str(case), named)
     saved(tmp_path, kind, [0, 1]).save_to_disk(tmp_path / "broken")
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
     refused(tmp_path / "broken", "broken")
     pictures = [{"bytes": b"no image", "path": "1.png"}, *[Image.new("RGB", (8, 8))] * 15]
     saved(tmp_path, kind, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
-    pool = find_source(config_of(tmp_path / "one")).train
     with pytest.raises(DataError, match="number 0"):
-        pool.read()
+        find_source(config_of(tmp_path / "one")).train.read()
     assert len(find_source(config_of(tmp_path / "one", skip_broken=True)).train.read()) == 15
 
 
@@ -275,22 +265,16 @@ def test_a_matrix_of_an_npz_file_is_several_labels_in_their_order(tmp_path: Path
 def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
     images, labels = noise(20, 8, 8), np.arange(20) % 2
     for arrays, named in (
-        ({}, "images and labels"),
         ({"images": images}, "images and labels"),
         ({"images": images, "labels": labels, "x": images}, "two arrays"),
         ({"extra_images": images, "extra_labels": labels}, "extra"),
         ({"images": images, "labels": labels[:16]}, "16 labels"),
-        ({"images": images, "labels": labels[:0]}, "labels"),
-        ({"images": images[0], "labels": labels}, "images"),
         ({"images": noise(20, 8, 8, 8), "labels": labels}, "(20, 8, 8, 8)"),
         ({"images": images.astype(complex), "labels": labels}, "complex"),
         ({"images": images, "labels": labels + 0.5}, "0.5"),
-        ({"images": images, "labels": labels * 0}, "two classes"),
         ({"images": images, "labels": np.array([{}] * 20)}, "Object arrays"),
         ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
     ):
         refused(npz(tmp_path, **arrays), named)
-    whole = npz(tmp_path, images=images, labels=labels).read_bytes()
-    for n_bytes in (0, 10, 100, len(whole) // 2, len(whole) - 5):
-        (tmp_path / "a.npz").write_bytes(whole[:n_bytes])
-        refused(tmp_path / "a.npz", "a.npz")
+    (tmp_path / "a.npz").write_bytes(npz(tmp_path, images=images, labels=labels).read_bytes()[:-5])
+    refused(tmp_path / "a.npz", "a.npz")
