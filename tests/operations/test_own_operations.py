@@ -124,20 +124,6 @@ def test_mistakes_show_when_an_operation_is_registered() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_both_ends_and_both_signs_are_tried_with_what_the_function_takes() -> None:
-    seen: list[tuple[tuple[int, ...], ...]] = []
-    magnitudes: set[float] = set()
-
-    def note(images: Tensor, *others: Tensor) -> Tensor:
-        seen.append(tuple(tuple(other.shape) for other in others))
-        magnitudes.update(others[0].tolist())
-        return images
-
-    register_operation(Operation("Note", note, (0.75, 0.25), signed=True, uses_fill=True, uses_position=True))
-    assert set(seen) == {((2,), (3,), (2, 2))}
-    assert magnitudes == {0.25, 0.75, -0.25, -0.75}
-
-
 def test_a_file_registers_its_operations(tmp_path: Path) -> None:
     load_operations_file(written(tmp_path, GAMMA_FILE.replace("Gamma", "Other"), "other.py"))
     operation, *others = load_operations_file(written(tmp_path, GAMMA_FILE + TWO_MORE))

@@ -119,14 +119,3 @@ def test_layout_in_memory_grey_channels_and_shared_memory_do_not_matter() -> Non
             assert result.shape == given.shape
             result.fill_(0.123)
             assert torch.equal(given, before), "no memory is shared"
-
-
-def test_uncovered_pixels_have_the_fill_colour_and_black_without_one() -> None:
-    images = torch.ones(1, 3, 20, 20)
-    for operation in (*GEOMETRIC, OPERATIONS["Cutout"]):
-        magnitude = torch.tensor([(operation.magnitude_range or (0, 0))[1]])
-        for fill, expected in ((torch.tensor(RED), torch.tensor(RED)), (None, torch.zeros(3))):
-            pixels = operation(images, magnitude, fill=fill)[0].flatten(1).T
-            uncovered = pixels[(pixels != 1).any(dim=1)]
-            assert 10 < len(uncovered) < 200
-            assert torch.equal(uncovered, expected.expand_as(uncovered))

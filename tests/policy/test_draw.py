@@ -160,15 +160,6 @@ def test_positions_are_uniform_and_images_independent() -> None:
     assert_share(int((first[1:] == first[:-1]).sum()), N_DRAWS - 1, 1 / 30)
 
 
-def test_the_smallest_random_number_is_below_every_probability_but_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch.rand gives an exact 0 once in 2**24 numbers, too seldom to wait for."""
-    space = space_of("Invert", count_probabilities=(0.0, 1.0))
-    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
-    for probability in (0.0, 2.0**-24):
-        sample = draw_with_trace(space, row_of(space, [probability] * 2), 5)[0]
-        assert (sample.slots >= 0).tolist() == [[probability > 0]] * 5
-
-
 def test_seeds_decide_and_a_replay_gives_the_same_pixels() -> None:
     images = torch.rand(64, 3, 16, 16, generator=seeded(11))
     values = row_of(SearchSpace(), [0.6] * 30).requires_grad_()
