@@ -19,10 +19,10 @@ from hba.report.findings import (
     numbers_line,
     reach_line,
     regularizer_table,
-    share,
     spread_line,
 )
 from hba.report.over_seeds import Over, OverSeeds
+from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule

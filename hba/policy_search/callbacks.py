@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from hba.policy_search.result import SearchResult
-from hba.report.samples import SAMPLES_NAME, Samples, grid
-from hba.schedule.pictures import is_seen
 from hba.utils.progress import ShowsBar
 from hba.utils.tensorboard import EventFiles
 from hba.utils.text import first_of
@@ -92,7 +90,7 @@ class SearchProgress(ShowsBar, SearchCallback):
 
 
 class TensorBoardLogger(SearchCallback):
-    """Writes TensorBoard events into a folder: losses, errors, the policy, and at the end a grid of augmented images.
+    """Writes TensorBoard events into a folder: losses, errors and the policy.
 
     Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. If the events
     cannot be written, one ReportWarning says so and the search goes on without them. Raises SettingsError if
@@ -121,9 +119,4 @@ class TensorBoardLogger(SearchCallback):
         self._events.scalars(measured, int(metrics["epoch"] or 0))
 
     def search_ended(self, result: SearchResult) -> None:
-        """The grid shows the images that the run keeps for its report, if it has a folder."""
-        samples = None if result.folder is None else result.folder / SAMPLES_NAME
-        schedule = result.schedule
-        if schedule is not None and is_seen(schedule.space) and samples is not None and samples.exists():
-            self._events.image("augmented", grid(schedule, Samples.load(samples)), schedule.epochs)
         self._events.end()

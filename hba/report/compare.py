@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.report.findings import error_definition, share
+from hba.report.findings import error_definition
 from hba.report.page import setting_text
 from hba.report.results import mean_of
 from hba.report.run import Run
-from hba.report.tables import Table
+from hba.report.tables import Table, share
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import nats, percent, points
 

@@ -7,12 +7,12 @@ from typing import Any
 from hba.algorithms.update_schedule import policy_steps_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
+from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     changes,
     is_of_text,
     key_epochs,
-    numbers_applied,
     reach,
     start_of,
     summarize_regularizers,
@@ -23,7 +23,6 @@ from hba.utils.text import counted, percent
 N_CHANGES = 5
 LEAST_CHANGE = 0.005
 """As a share of a range; a smaller change would be printed as equal numbers."""
-CHANGE_HEADINGS = ("", "probability", "magnitude", "share of images")
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
@@ -41,46 +40,64 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 def change_lines(schedule: Schedule) -> list[str]:
     """A title and the operations that the search changed most, in columns; empty where nothing moved."""
-    title, rows = change_table(schedule)
+    title, (headings, rows) = change_table(schedule)
     if not rows:
         return []
-    cells = [CHANGE_HEADINGS, *rows]
+    cells = [("", *headings[1:]), *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return [f"{title}:", *(f"  {line.rstrip()}" for line in padded)]
 
 
-def change_table(schedule: Schedule) -> tuple[str, list[tuple[str, ...]]]:
-    """A title and rows under CHANGE_HEADINGS: the operations that changed most. No rows where nothing moved."""
+def change_table(schedule: Schedule) -> tuple[str, Table]:
+    """A title and the operations that changed most. No rows where nothing moved."""
     last, copies, steps = schedule.epochs - 1, schedule.space.copies, policy_steps_in(schedule.provenance)
-    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.size >= LEAST_CHANGE]
+    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.moved >= LEAST_CHANGE]
     shares = reach(schedule, last).shares
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for change in moved:
         name, unit, (before, after) = change.operation.name, change.operation.unit, change.probability
-        ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.magnitude or ()]
+        ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.shown_magnitudes or ()]
         magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
         rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(shares[name])))
     known = start_of(schedule) is not None
     since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
     since += "" if steps is None else f" and {counted(steps, 'policy step')}"
     note = "" if copies == 1 else f" (means over {copies} copies; magnitudes on both sides of the identity one by one)"
-    return f"{since}, changed most{note}", rows
+    headings = ("operation", "probability", "magnitude", "share of images")
+    return f"{since}, changed most{note}", Table(headings, tuple(rows))
 
 
-def regularizer_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings, and a row for each regularizer: where the search began, its values at key epochs, and units if any."""
+def regularizer_table(schedule: Schedule) -> Table:
+    """Each regularizer: where the search began, its values at key epochs, and its unit if any."""
     epochs, rows = key_epochs(schedule), []
     for one in summarize_regularizers(schedule):
         values = [f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))]
         unit = ", ".join(filter(None, [one.hyperparameter.unit, "rounded" if one.hyperparameter.whole else None]))
         rows.append((one.hyperparameter.name, *values, unit))
-    return ("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), rows
+    return Table(("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), tuple(rows))
 
 
-def share(value: float) -> str:
-    """`12.4 %`"""
-    return f"{100 * value:.1f} %"
+def schedule_lines(schedule: Schedule) -> list[str]:
+    """What an image gets in the last epoch, how the number of operations and the spread were found, and the error of
+    the search network, as far as the schedule has them.
+    """
+    found = [reach_line(schedule, schedule.epochs - 1)] if schedule.space.operations else []
+    found += [numbers_line(schedule)] if schedule.space.searches_count else []
+    found += [spread_line(schedule)] if schedule.spread.any() else []
+    if measured := network_measured(schedule.provenance):
+        found.append(network_line(measured, error_definition(schedule.provenance)))
+    return found
+
+
+def numbers_line(schedule: Schedule) -> str:
+    """How many operations images get at the key epochs."""
+    found = [
+        f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"
+        for epoch in key_epochs(schedule)
+    ]
+    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
+    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
@@ -96,16 +113,6 @@ def shares_line(schedule: Schedule, epoch: int) -> str:
     """`Share of images: ShearY 12.4 %, ...`: what each operation reaches at an epoch (from 0), the most first."""
     shares = sorted(reach(schedule, epoch).shares.items(), key=lambda item: -item[1])
     return f"Share of images: {', '.join(f'{name} {share(value)}' for name, value in shares)}"
-
-
-def numbers_line(schedule: Schedule) -> str:
-    """How many operations images get at the key epochs."""
-    found = [
-        f"{' / '.join(f'{100 * part:.0f}' for part in numbers_applied(schedule, epoch))} % in epoch {epoch + 1}"
-        for epoch in key_epochs(schedule)
-    ]
-    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
-    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
 
 
 def spread_line(schedule: Schedule) -> str:

@@ -1,43 +1,48 @@
 """report.html: one page of what a run found, from the files of its folder alone."""
 
-import functools
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
-from hba.report import figures, findings, tables
+from hba.report import figures
+from hba.report.findings import (
+    change_table,
+    error_definition,
+    evaluation_words,
+    regularizer_table,
+    schedule_lines,
+)
 from hba.report.results import RESULTS_NAME, EvaluationResult
-from hba.report.run import EVALUATED_NAME, EvaluationFiles, Run, SearchFiles
-from hba.report.samples import SAMPLES_NAME, Samples, stages
+from hba.report.run import EVALUATED_NAME, Run, SearchFiles
+from hba.report.samples import SAMPLES_NAME, Samples
+from hba.report.tables import (
+    Table,
+    balanced_table,
+    confused_table,
+    curves_table,
+    errors_table,
+    losses_table,
+    metrics_table,
+    share,
+)
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import not_on_pixels, of_one_range, reach, summarize, summarize_regularizers
-from hba.utils.files import write_text
+from hba.schedule.summary import not_on_pixels, reach
+from hba.utils.files import reason_of, write_text
 from hba.utils.provenance import VERSION, number_of
 from hba.utils.text import counted, duration, first_of
 
 REPORT_NAME = "report.html"
-MOST_CLASSES = 100
-"""Of more, a confusion matrix shows nothing, and only the most confused pairs are listed."""
 SHOWN_CLASSES = 10
-
-Facts = list[tuple[str, str]]
-
-
-class PanelOnPage(NamedTuple):
-    """One operation, or regularizers of one range. note: beside its name. ends: lines of what it went from and to."""
-
-    name: str
-    note: str
-    ends: Sequence[tuple[str, str]]
-    svg: str
+LARGEST_PIXELATED = 64
+"""Side of images whose pixels are shown as squares."""
 
 
 def write_report(run: str | Path) -> Path:
@@ -72,8 +77,8 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
 
 
 def _warn(folder: Path, what: str, error: Exception) -> None:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
-    warnings.warn(f"{what}: {reason}; the run's other files are complete in {folder}", ReportWarning, stacklevel=3)
+    text = f"{what}: {reason_of(error)}; the run's other files are complete in {folder}"
+    warnings.warn(text, ReportWarning, stacklevel=3)
 
 
 def is_reported(folder: Path) -> bool:
@@ -84,34 +89,29 @@ def is_reported(folder: Path) -> bool:
 
 def page_of(run: Run) -> str:
     """The HTML text."""
-    schedule = run.schedule
-    values = {
-        "title": _title(run),
-        "standfirst": "" if run.search is None else _standfirst(run.search),
-        "schedule": None if schedule is None else _schedule_part(schedule, run.samples),
-        "search": None if run.search is None else _search_part(run.folder, run.search),
-        "evaluation": None if run.evaluation is None else _evaluation_part(run.evaluation),
-        "problems": run.problems,
-        "style": (Path(__file__).parent / "page.css").read_text(encoding="utf-8"),
-        "folder": str(run.folder),
-        "version": VERSION,
-    }
-    return figures.printable(_template().render(values).lstrip())
-
-
-@functools.cache
-def _template() -> Any:
     # Loading it takes a while.
     import jinja2
 
+    folder = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2")
+    page = environment.get_template("report.html.j2").render(
+        title=_title(run),
+        standfirst="" if run.search is None else _standfirst(run.search),
+        schedule=None if run.schedule is None else _schedule_part(run.schedule, run.samples),
+        search=None if run.search is None else _search_part(run.folder, run.search),
+        evaluation=None if run.evaluation is None else _evaluation_part(run.evaluation.results),
+        problems=run.problems,
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        folder=str(run.folder),
+        version=VERSION,
+    )
+    return figures.printable(page.lstrip())
 
 
 def _title(run: Run) -> str:
@@ -140,108 +140,51 @@ def _standfirst(search: SearchFiles) -> str:
 
 
 def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
-    space = schedule.space
+    space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
+    title, changed = change_table(schedule)
+    drawn = [(panel, figures.panel_figure(panel, schedule.epochs)) for panel in panels(schedule)]
     return {
-        "policy": _policy_part(schedule.without_regularizers()) if space.operations else None,
-        "regularizers": _regularizers_part(schedule.without_operations()) if space.regularizers else None,
-        "changed": _changed(schedule) if space.operations else None,
-        "stages": [] if samples is None or not is_seen(space) else stages(schedule, samples),
+        "operations": [(one.name, share(shares[one.name]), one.ends, svg) for one, svg in drawn if one.name in shares],
+        "regularizers": [(one.name, "", one.ends, svg) for one, svg in drawn if one.name not in shares],
+        "has_spread": bool(schedule.spread.any()),
+        "curves": curves_table(schedule) if space.operations else None,
+        "tuned": regularizer_table(schedule) if space.regularizers else None,
+        "changed_title": title,
+        "changed": changed if changed.rows else None,
+        "images": [] if samples is None or not is_seen(space) else list(figures.augmented_figures(schedule, samples)),
+        "are_small": samples is not None and max(samples.images[0].shape) <= LARGEST_PIXELATED,
         "not_shown": ", ".join(not_on_pixels(space)),
     }
 
 
-def _changed(schedule: Schedule) -> tuple[str, tables.Table] | None:
-    title, changed = findings.change_table(schedule)
-    rows = tuple(tuple(cell.replace("->", "→") for cell in row) for row in changed)
-    return (title, tables.Table(("operation", *findings.CHANGE_HEADINGS[1:]), rows)) if rows else None
-
-
-def _policy_part(policy: Schedule) -> dict[str, Any]:
-    """The strongest operations of the last epoch come first."""
-    last = policy.epochs - 1
-    by_name, shares = {panel.name: panel for panel in panels(policy)}, reach(policy, last).shares
-    shown = []
-    for summary in summarize(policy, (0, last)):
-        name, unit = summary.operation.name, summary.operation.unit or "magnitude"
-        ends = [("probability", _from_to(summary.probability, ".2f"))]
-        if summary.magnitude is not None:
-            ends.append(("magnitude", f"{unit} {_from_to(summary.magnitude, '.3g')}"))
-        words = f"{name} over {counted(policy.epochs, 'epoch')}: probability {', '.join(text for _, text in ends)}"
-        shown.append(
-            PanelOnPage(name, findings.share(shares[name]), ends, figures.panel_svg(by_name[name].draw, words))
-        )
-    return {
-        "panels": shown,
-        "table": tables.curves_table(policy),
-        "has_spread": bool(policy.spread.any()),
-    }
-
-
-def _from_to(values: Sequence[float], form: str) -> str:
-    before, after = format(values[0], form), format(values[-1], form)
-    return before if before == after else f"{before} → {after}"
-
-
-def _regularizers_part(tuned: Schedule) -> dict[str, Any]:
-    shown = []
-    for panel, together in zip(panels(tuned), of_one_range(summarize_regularizers(tuned)), strict=True):
-        ends = [
-            " ".join([one.hyperparameter.own_name, _from_to(one.values, ".3g"), one.hyperparameter.unit or ""]).strip()
-            for one in together
-        ]
-        words = f"{panel.name} over {counted(tuned.epochs, 'epoch')}: {', '.join(ends)}"
-        figure = figures.panel_svg(panel.draw, words, left=0.23, right=0.97)
-        shown.append(PanelOnPage(panel.name, "", [("regularizer", end) for end in ends], figure))
-    headings, rows = findings.regularizer_table(tuned)
-    return {"panels": shown, "table": tables.Table(headings, tuple(rows))}
-
-
 def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
-    schedule = search.schedule
+    schedule, origin = search.schedule, search.schedule.provenance
+    known = origin.get("settings") or {}
+    facts = [("data", f"{known.get('data') or origin.get('dataset') or 'unknown'}")]
+    if "train_images" in origin and "val_images" in origin:
+        counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
+        facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
+    if names := origin.get("class_names"):
+        facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
+    facts += [("network", f"{origin.get('model')}"), ("seed", f"{known.get('seed')}"), *_machine_facts(origin)]
+    notes = (advice_in(origin), overfitting_note_in(origin))
     return {
         "losses": list(_losses(search)),
-        "trust": list(_trust(schedule)),
-        "facts": list(_search_facts(schedule)),
+        "trust": [*schedule_lines(schedule), *(note for note in notes if note)],
+        "facts": facts,
         "settings": settings_facts(search.settings),
-        "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
+        "next_command": shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
     }
 
 
-def _losses(search: SearchFiles) -> Iterator[tuple[str, str, tables.Table]]:
+def _losses(search: SearchFiles) -> Iterator[tuple[str, str, Table]]:
     """Title, figure and numbers: loss and error of training and validation, where they were measured."""
-    error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
+    error = f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
         lines = {name: line for name, line in lines.items() if line}
         if lines:
-            yield title, figures.metrics_figure(title, lines, digits), tables.metrics_table(lines)
-
-
-def _trust(schedule: Schedule) -> Iterator[str]:
-    """What `hba show` says of it."""
-    if schedule.space.operations:
-        yield findings.reach_line(schedule, schedule.epochs - 1)
-    if schedule.space.searches_count:
-        yield findings.numbers_line(schedule)
-    if schedule.spread.any():
-        yield findings.spread_line(schedule)
-    if measured := findings.network_measured(schedule.provenance):
-        yield findings.network_line(measured, findings.error_definition(schedule.provenance))
-    yield from filter(None, (advice_in(schedule.provenance), overfitting_note_in(schedule.provenance)))
-
-
-def _search_facts(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    origin = schedule.provenance
-    known = origin.get("settings") or {}
-    yield "data", f"{known.get('data') or origin.get('dataset') or 'unknown'}"
-    if "train_images" in origin and "val_images" in origin:
-        counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
-        yield "images", f"{counts}; {origin.get('image_size')} pixels"
-    if names := origin.get("class_names"):
-        yield "classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"
-    yield "network", f"{origin.get('model')}"
-    yield "seed", f"{known.get('seed')}"
-    yield from _machine_facts(origin)
+            yield title, figures.metrics_figure(title, lines, digits), metrics_table(lines)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -256,22 +199,22 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
 
 
-def _evaluation_part(evaluation: EvaluationFiles) -> dict[str, Any]:
-    results, settings = evaluation.results, evaluation.results.settings
+def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
+    settings = results.settings
     # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = str(results.verdict or "").removeprefix("Verdict: ").partition(". ")
+    drawn = (figures.errors_figure(results), figures.differences_figure(results))
     return {
         "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
         f"{results.model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
         f"{results.test_images:,} test images",
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
-        "figures": [
-            one for one in (figures.errors_figure(results), figures.differences_figure(results)) if one is not None
-        ],
-        "table": tables.errors_table(results),
-        "losses": tables.losses_table(results),
-        "confusion": _confusion_part(results),
+        "figures": [one for one in drawn if one is not None],
+        "table": errors_table(results),
+        "losses": losses_table(results),
+        "confused": confused_table(results),
+        "balanced": balanced_table(results),
         "facts": [
             ("data", f"{settings.get('data')}"),
             ("network", results.model),
@@ -282,20 +225,7 @@ def _evaluation_part(evaluation: EvaluationFiles) -> dict[str, Any]:
     }
 
 
-def _confusion_part(results: EvaluationResult) -> dict[str, Any] | None:
-    """None where no confusion matrix was kept, as by older versions."""
-    shares, names = tables.confusion_shares(results), results.class_names or ()
-    if not shares:
-        return None
-    matrices = shares if len(names) <= MOST_CLASSES else {}
-    return {
-        "figures": [(name, figures.confusion_figure(name, one, names)) for name, one in matrices.items()],
-        "pairs": tables.confused_table(shares, names),
-        "balanced": tables.balanced_table(results),
-    }
-
-
-def settings_facts(settings: Mapping[str, Any]) -> Facts:
+def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each setting as text; empty where the data decide."""
     return [(name, setting_text(value)) for name, value in settings.items()]
 

@@ -1,8 +1,10 @@
 """The folder of a run, as its page and comparisons read it: the files of a search, of an evaluation, or of both."""
 
+import contextlib
 import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
+from hba.utils.files import read_text, reason_of
 
 METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
 OWN = "own parts"
@@ -94,22 +97,22 @@ class Run:
 
 def _metrics(path: Path) -> tuple[Metrics, ...]:
     """Empty where there is no such file."""
-    if not path.exists():
-        return ()
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return tuple({n: float(cell) if cell else None for n, cell in row.items()} for row in csv.DictReader(file))
-    except (OSError, ValueError, TypeError, csv.Error) as error:
-        raise RunError(f"{path} cannot be read as numbers: {error}") from None
+    with _reading(path):
+        rows = csv.DictReader(io.StringIO(read_text(path))) if path.exists() else ()
+        return tuple({name: float(cell) if cell else None for name, cell in row.items()} for row in rows)
 
 
 def _settings(path: Path) -> Mapping[str, Any]:
     """Empty where there is no such file."""
-    if not path.exists():
-        return {}
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+    with _reading(path):
+        settings = json.loads(read_text(path)) if path.exists() else {}
         own = settings.pop(OWN, ())
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RunError(f"{path} cannot be read as settings by name: {error}") from None
-    return settings | {name: "your own" for name in settings if name in own}
+        return settings | {name: "your own" for name in settings if name in own}
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from None

@@ -1,12 +1,11 @@
 """Tables of a run, as its page and commands show them. Every number of a figure stands in one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from hba.report.findings import share
-from hba.report.results import EvaluationResult, EvaluationRow, Measure, mean_of, std_of
+from hba.report.results import EvaluationResult, Measure, mean_of, std_of
 from hba.report.statistics import PairedDifference
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import copies_of, spaced
@@ -21,6 +20,11 @@ class Table(NamedTuple):
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def share(value: float) -> str:
+    """`12.4 %`"""
+    return f"{100 * value:.1f} %"
 
 
 def errors_table(results: EvaluationResult) -> Table:
@@ -41,29 +45,30 @@ def errors_table(results: EvaluationResult) -> Table:
 
 def losses_table(results: EvaluationResult) -> Table | None:
     """Test losses of each row, in nats; None where none was stored, as by older versions."""
-    headings = ("trained with", "mean loss", "std", "loss of each seed", _minus_this(results))
-    rows = _rows_of(results, "test_loss", nats, digits=3)
-    return Table(headings, rows) if rows else None
+    return _measured_table(results, "test_loss", ("mean loss", "std", "loss of each seed"), nats, digits=3)
 
 
-def balanced_table(results: EvaluationResult) -> Table:
-    """Balanced accuracy of each row that has one: the mean of the classes' recalls."""
-    headings = ("trained with", "balanced accuracy", "std", "that of each seed", _minus_this(results))
-    return Table(headings, _rows_of(results, "balanced_accuracy", percent, digits=2))
+def balanced_table(results: EvaluationResult) -> Table | None:
+    """Balanced accuracy of each row, the mean of the classes' recalls; None where none was stored."""
+    headings = ("balanced accuracy", "std", "that of each seed")
+    return _measured_table(results, "balanced_accuracy", headings, percent, digits=2)
 
 
-def _rows_of(
-    results: EvaluationResult, measure: Measure, text: Callable[[float | None], str], digits: int
-) -> tuple[tuple[str, ...], ...]:
+def _measured_table(
+    results: EvaluationResult,
+    measure: Measure,
+    headings: tuple[str, ...],
+    text: Callable[[float | None], str],
+    digits: int,
+) -> Table | None:
     """Of rows that have any: mean, standard deviation, each seed, which may lack it, the difference to the schedule."""
-    differences, found = results.schedule_minus(measure), []
+    differences, rows = results.schedule_minus(measure), []
     for row in results.rows:
-        by_seed = row.measured(measure)
-        if by_seed:
+        if by_seed := row.measured(measure):
             mean = text(mean_of(by_seed)) + of_seeds(len(by_seed), len(row.seeds))
             each = "  ".join(text(by_seed.get(seed)) for seed in row.seeds)
-            found.append((row.name, mean, text(std_of(by_seed)), each, _difference(differences.get(row.name), digits)))
-    return tuple(found)
+            rows.append((row.name, mean, text(std_of(by_seed)), each, _difference(differences.get(row.name), digits)))
+    return Table(("trained with", *headings, _minus_this(results)), tuple(rows)) if rows else None
 
 
 def _minus_this(results: EvaluationResult) -> str:
@@ -74,37 +79,25 @@ def _difference(found: PairedDifference | None, digits: int = 2) -> str:
     return "" if found is None else points(found.mean, found.interval, digits=digits)
 
 
-def confusion_shares(results: EvaluationResult) -> dict[str, np.ndarray]:
-    """Of each class's images, the share of each answer (K, K), over all seeds, by the row's name.
-
-    For the schedule and the row that the verdict compares it with; empty where no confusion matrix was kept, as by
-    older versions. A class without images has zeros.
+def confused_table(results: EvaluationResult) -> Table | None:
+    """The pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
+    share of the class's images, over all seeds. None where no confusion matrix was kept, as by older versions.
     """
-    against = results.verdict and results.verdict.against
-    shown = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
-    counts = {row.name: _images(row, len(results.class_names or ())) for row in shown}
-    return {name: one / np.maximum(1, one.sum(1, keepdims=True)) for name, one in counts.items() if one is not None}
-
-
-def _images(row: EvaluationRow, n_classes: int) -> np.ndarray | None:
-    matrices = [one.matrix() for one in row.confusion if one is not None]
-    return np.sum(matrices, axis=0) if matrices else None
-
-
-def most_confused(shares: Sequence[np.ndarray], most: int = N_PAIRS) -> list[tuple[int, int]]:
-    """The pairs (class, answer) of wrong answers that have the largest share in any of the matrices."""
-    largest = np.max(shares, axis=0)
+    against, names = results.verdict and results.verdict.against, results.class_names or ()
+    shares: dict[str, np.ndarray] = {}
+    for row in [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]:
+        if matrices := [one.matrix() for one in row.confusion if one is not None]:
+            counts = np.sum(matrices, axis=0)
+            shares[row.name] = counts / np.maximum(1, counts.sum(1, keepdims=True))
+    if not shares:
+        return None
+    largest = np.max(list(shares.values()), axis=0)
     np.fill_diagonal(largest, 0)
-    order = np.argsort(-largest, axis=None, kind="stable")[:most]
-    pairs = [divmod(int(index), len(largest)) for index in order]
-    return [pair for pair in pairs if largest[pair] > 0]
-
-
-def confused_table(shares: Mapping[str, np.ndarray], names: Sequence[str]) -> Table:
-    """The most confused pairs of classes."""
+    order = np.argsort(-largest, axis=None, kind="stable")[:N_PAIRS]
     rows = tuple(
         (names[label], names[answer], *(share(one[label, answer]) for one in shares.values()))
-        for label, answer in most_confused(list(shares.values()))
+        for label, answer in (divmod(int(index), len(largest)) for index in order)
+        if largest[label, answer] > 0
     )
     return Table(("class", "taken for", *shares), rows)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.data.config import display_name
 from hba.operations import Operation
@@ -25,8 +26,6 @@ from hba.schedule.summary import (
     RegularizerSummary,
     band,
     copies_of,
-    numbers_applied,
-    of_one_range,
     on_pixels,
     spaced,
     summarize_regularizers,
@@ -47,14 +46,18 @@ COPY_STYLES = ("-", "--", ":", "-.")
 SINGLE = {1: "."}
 """The marker of a curve of a single epoch, which is no line."""
 BAND_ALPHA = 0.15
-NUMBERS_TITLE = "images by number of operations"
+MOST_SIDE = 160
+"""In pixels; larger images are shown smaller."""
 DOTS_PER_INCH = 110
 
 
 class Panel(NamedTuple):
-    """One plot over epochs. name: of an operation, a regularizer or a group of them. draw: draws it, without title."""
+    """One plot over epochs. name: of an operation, a regularizer or a group of them. ends: for each quantity its kind,
+    which is probability, magnitude or regularizer, and its first and last value. draw: draws it, without title.
+    """
 
     name: str
+    ends: list[tuple[str, str]]
     draw: Callable[["Axes"], None]
 
 
@@ -62,20 +65,41 @@ def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
     Each operation has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy, with
-    bands of one spread of logits to either side. Where K is searched, the shares of images by number of operations
-    follow. Regularizers come last, in natural units, those of a group that have one range together.
+    bands of one spread of logits to either side. Regularizers come last, in natural units, those of a group that have
+    one range together.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
     rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
     x = np.array(epochs) + 1
     bands = band(rows) if rows.spread.any() else ()
-    found = [Panel(one.name, partial(_draw_operation, x, rows, bands, one)) for one in rows.space.operations]
-    if rows.space.searches_count:
-        found.append(Panel(NUMBERS_TITLE, partial(_draw_numbers, x, rows)))
-    for together in of_one_range(summarize_regularizers(rows)):
+    found = []
+    for operation in rows.space.operations:
+        kinds = ["probability"] if operation.magnitude_range is None else ["probability", "magnitude"]
+        means = {kind: copies_of(rows, operation, kind).mean(axis=1) for kind in kinds}
+        ends = [(kind, f"{operation.unit or kind} {_from_to(mean)}") for kind, mean in means.items()]
+        ends[0] = ("probability", f"probability {_from_to(means['probability'], '.2f')}")
+        found.append(Panel(operation.name, ends, partial(_draw_operation, x, rows, bands, operation)))
+    by_range: dict[tuple[object, ...], list[RegularizerSummary]] = {}
+    for summary in summarize_regularizers(rows):
+        one = summary.hyperparameter
+        by_range.setdefault((one.group, one.low, one.high, one.scale, one.unit), []).append(summary)
+    for together in by_range.values():
         first = together[0].hyperparameter
-        found.append(Panel(first.name if len(together) == 1 else first.group, partial(_draw_regularizers, x, together)))
+        ends = [
+            (
+                "regularizer",
+                f"{one.hyperparameter.own_name} {_from_to(one.values)} {one.hyperparameter.unit or ''}".strip(),
+            )
+            for one in together
+        ]
+        name = first.name if len(together) == 1 else first.group
+        found.append(Panel(name, ends, partial(_draw_regularizers, x, together)))
     return found
+
+
+def _from_to(values: Sequence[float] | np.ndarray, form: str = ".3g") -> str:
+    before, after = format(values[0], form), format(values[-1], form)
+    return before if before == after else f"{before} → {after}"
 
 
 def draw_schedule(schedule: Schedule, path: Path) -> None:
@@ -93,7 +117,12 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     for place in axes[len(found) :]:
         place.axis("off")
     figure.supxlabel("epoch")
-    figure.suptitle(_title(schedule))
+    found_on, space = schedule.provenance.get("dataset"), schedule.space
+    parts = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
+    parts += ["bands: one spread to either side"] if schedule.spread.any() else []
+    parts += ["regularizers (green) per epoch"] if space.regularizers else []
+    origin = f" searched on {display_name(str(found_on))}" if found_on else ""
+    figure.suptitle(f"Schedule{origin}: {', '.join(parts)}")
     _save(figure, path)
 
 
@@ -126,15 +155,6 @@ def _draw_copies(
         panel.plot(x, curve, style, color=color, marker=SINGLE.get(len(x)))
 
 
-def _draw_numbers(x: np.ndarray, rows: Schedule, panel: "Axes") -> None:
-    """Shares of images that get 0, 1, 2, ... operations."""
-    shares = np.array([numbers_applied(rows, epoch) for epoch in range(len(x))])
-    panel.set_ylim(-0.02, 1.02)
-    for number, (curve, style) in enumerate(zip(shares.T, itertools.cycle(COPY_STYLES), strict=False)):
-        panel.plot(x, curve, style, color=f"C{number}", marker=SINGLE.get(len(x)), label=str(number))
-    panel.legend(fontsize=7, ncols=shares.shape[1], loc="upper center")
-
-
 def _draw_regularizers(x: np.ndarray, together: Sequence[RegularizerSummary], panel: "Axes") -> None:
     """A line for each of these, which have one range."""
     first = together[0].hyperparameter
@@ -155,13 +175,11 @@ def _draw_regularizers(x: np.ndarray, together: Sequence[RegularizerSummary], pa
         panel.legend(fontsize=6 if len(together) > 4 else 7, ncols=1 + len(together) // 6)
 
 
-def _title(schedule: Schedule) -> str:
-    found_on, space = schedule.provenance.get("dataset"), schedule.space
-    parts = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
-    parts += ["bands: one spread to either side"] if schedule.spread.any() else []
-    parts += ["regularizers (green) per epoch"] if space.regularizers else []
-    origin = f" searched on {display_name(str(found_on))}" if found_on else ""
-    return f"Schedule{origin}: {', '.join(parts)}"
+class AugmentedCopy(NamedTuple):
+    """image: float (C, H, W) in [0, 1]. made_by: operations and regularizers, a line each, `unchanged` for none."""
+
+    image: Tensor
+    made_by: str
 
 
 def draw_augmented(
@@ -174,27 +192,27 @@ def draw_augmented(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
-    places = figure.subplots(len(images), n_copies + 1, squeeze=False)
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
-    for row, image, copies in zip(places, images, rows, strict=True):
-        _draw_image(row[0], image.float() / 255, "original")
-        for place, copy in zip(row[1:], copies, strict=True):
-            _draw_image(place, copy.image, copy.made_by)
+    draw_copies(images, ["original"] * len(images), list(rows), figure)
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
     _save(figure, path)
 
 
-def _draw_image(panel: "Axes", image: Tensor, caption: str) -> None:
-    panel.imshow(image.permute(1, 2, 0).numpy(), vmin=0, vmax=1, interpolation="nearest")
-    panel.set_title(caption, fontsize=7)
-    panel.axis("off")
-
-
-class AugmentedCopy(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. made_by: the operations, a line each, as describe_draw has them."""
-
-    image: Tensor
-    made_by: str
+def draw_copies(
+    images: Sequence[Tensor], names: Sequence[str], copies: Sequence[Sequence[AugmentedCopy]], figure: "Figure"
+) -> None:
+    """A row for each image (C, H, W) uint8 with its name, and beside it its copies."""
+    places = figure.subplots(len(images), len(copies[0]) + 1, squeeze=False)
+    for row, image, name, of_image in zip(places, images, names, copies, strict=True):
+        shown = [AugmentedCopy(image.float() / 255, name), *of_image]
+        for place, (pixels, caption) in zip(row, shown, strict=True):
+            if max(pixels.shape) > MOST_SIDE:
+                pixels = TF.resize(pixels, [MOST_SIDE], max_size=MOST_SIDE + 1).clamp(0, 1)
+            levels = (pixels * 255).round().byte().expand(3, -1, -1)
+            place.imshow(levels.permute(1, 2, 0).numpy(), interpolation="none")
+            # A title of a given height takes a fraction of the time of one above the ticks.
+            place.set_title(caption, fontsize=7, y=1.0)
+            place.set_axis_off()
 
 
 def augmented_copies(
@@ -207,12 +225,14 @@ def augmented_copies(
     acts = Regularization(space.regularizers, space.n_of_policy)
     for image in images:
         batch = (image.float() / 255).expand(n_copies, *image.shape)
-        fill, draw = fill_for(batch, schedule.fill), None
+        fill, lines = fill_for(batch, schedule.fill), [""] * n_copies
         if policy is not None:
             draw = policy.draw(n_copies, generator)
             batch = apply_operations(policy.space, draw, batch, fill)
+            lines = [described_draw(space, draw, copy) for copy in range(n_copies)]
         augmented = acts.on_pixels(batch, row, generator, fill)
-        yield [AugmentedCopy(augmented[copy], describe_draw(schedule, draw, copy, further)) for copy in range(n_copies)]
+        made_by = ["\n".join(filter(None, [words, *further])) or "unchanged" for words in lines]
+        yield list(map(AugmentedCopy, augmented, made_by))
 
 
 def is_seen(space: SearchSpace) -> bool:
@@ -220,17 +240,15 @@ def is_seen(space: SearchSpace) -> bool:
     return bool(space.operations or on_pixels(space))
 
 
-def describe_draw(schedule: Schedule, draw: BatchSample | None, index: int, further: Sequence[str] = ()) -> str:
-    """What one image got, an operation a line, in order; `unchanged` for nothing. further: what all images get."""
+def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
+    """What one image got, an operation a line, in order."""
     lines = []
-    if draw is not None:
-        for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
-            if slot >= 0:
-                operation = schedule.space.slots[slot].operation
-                # Adding 0 turns a negative 0 into 0.
-                shown = "" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"
-                lines.append(f"{operation.name}{shown}")
-    return "\n".join([*lines, *further]) or "unchanged"
+    for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
+        if slot >= 0:
+            operation = space.slots[slot].operation
+            # Adding 0 turns a negative 0 into 0.
+            lines.append(operation.name + ("" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"))
+    return "\n".join(lines)
 
 
 def _save(figure: "Figure", path: Path) -> None:

@@ -17,7 +17,7 @@ C(m, K) / C(f + m, K).
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ class OperationSummary:
 
     strength: in [0, 1], mean over copies of probability times how far the magnitude is from doing nothing.
     shown_magnitudes: what a person should read: that mean, or one number for each copy where they are on both sides of
-    what does nothing, which the mean hides.
+    what does nothing, which the mean hides. moved: how far a copy moved from the first to the last of the epochs, as
+    the mean over copies; the larger of the moves of both numbers, as a share of its range, in [0, 1].
     """
 
     operation: Operation
@@ -51,19 +52,7 @@ class OperationSummary:
     magnitude: tuple[float, ...] | None
     strength: tuple[float, ...]
     shown_magnitudes: tuple[tuple[float, ...], ...] | None
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a search changed one operation: (from, to), with magnitudes as in OperationSummary.shown_magnitudes.
-
-    size: how far a copy moved, as the mean over copies; the larger of both moves, as a share of its range, in [0, 1].
-    """
-
-    operation: Operation
-    probability: tuple[float, float]
-    magnitude: tuple[tuple[float, ...], tuple[float, ...]] | None
-    size: float
+    moved: float
 
 
 @dataclass(frozen=True)
@@ -125,20 +114,32 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
 
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
     """Every operation at these epochs (from 0), the strongest at the last of them first."""
-    rows = dataclasses.replace(schedule, values=schedule.values[list(epochs)], spread=schedule.spread[list(epochs)])
-    summaries = [_summarize(rows, operation) for operation in schedule.space.operations]
+    summaries = _summarized(schedule, schedule.values[list(epochs)])
     return sorted(summaries, key=lambda summary: -summary.strength[-1])
 
 
-def _summarize(rows: Schedule, operation: Operation) -> OperationSummary:
-    probability = copies_of(rows, operation, "probability")
-    strength, magnitude, shown = probability, None, None
-    if operation.magnitude_range is not None:
-        copies = copies_of(rows, operation, "magnitude")
-        magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
-        strength = probability * np.vectorize(operation.strength)(copies)
-    mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
-    return OperationSummary(operation, mean, magnitude, strengths, shown)
+def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
+    """Every operation where the search began and at an epoch (from 0), what moved most first."""
+    start = start_of(schedule)
+    values = np.stack([schedule.values[0] if start is None else start, schedule.values[epoch]])
+    return sorted(_summarized(schedule, values), key=lambda summary: -summary.moved)
+
+
+def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary]:
+    rows, found = dataclasses.replace(schedule, values=values, spread=np.zeros(())), []
+    for operation in schedule.space.operations:
+        probability = copies_of(rows, operation, "probability")
+        # Copies that move in opposite directions must not cancel out.
+        moved = float(abs(probability[-1] - probability[0]).mean())
+        strength, magnitude, shown = probability, None, None
+        if operation.magnitude_range is not None:
+            copies, (low, high) = copies_of(rows, operation, "magnitude"), operation.magnitude_range
+            moved = max(moved, float(abs(copies[-1] - copies[0]).mean()) / abs(high - low) if high != low else 0.0)
+            magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
+            strength = probability * np.vectorize(operation.strength)(copies)
+        mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
+        found.append(OperationSummary(operation, mean, magnitude, strengths, shown, moved))
+    return found
 
 
 def _shown(operation: Operation, copies: np.ndarray) -> tuple[tuple[float, ...], ...]:
@@ -146,30 +147,6 @@ def _shown(operation: Operation, copies: np.ndarray) -> tuple[tuple[float, ...],
     nothing = operation.identity
     is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
     return tuple(tuple(row) for row in (copies if is_split else copies.mean(axis=1, keepdims=True)).tolist())
-
-
-def changes(schedule: Schedule, epoch: int) -> list[Change]:
-    """Every operation from where the search began to an epoch (from 0), what changed most first."""
-    start = start_of(schedule)
-    values = schedule.values[0] if start is None else start
-    pair = dataclasses.replace(
-        schedule, values=np.stack([values, schedule.values[epoch]]), spread=schedule.spread[epoch]
-    )
-    return sorted((_change(pair, operation) for operation in pair.space.operations), key=lambda change: -change.size)
-
-
-def _change(pair: Schedule, operation: Operation) -> Change:
-    probability = copies_of(pair, operation, "probability")
-    # Copies that move in opposite directions must not cancel out.
-    size, magnitude = float(abs(probability[1] - probability[0]).mean()), None
-    if operation.magnitude_range is not None:
-        copies = copies_of(pair, operation, "magnitude")
-        low, high = operation.magnitude_range
-        size = max(size, float(abs(copies[1] - copies[0]).mean()) / abs(high - low) if high != low else 0.0)
-        shown = _shown(operation, copies)
-        magnitude = (shown[0], shown[1])
-    before, after = probability.mean(axis=1).tolist()
-    return Change(operation, (before, after), magnitude, size)
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:
@@ -193,39 +170,25 @@ def start_of(schedule: Schedule) -> np.ndarray | None:
     return None if logits is None else schedule.space.decode(logits.double()).numpy()
 
 
-def _walk(schedule: Schedule, epoch: int) -> tuple[list[float], list[float]]:
-    """How often each slot fires, and the probabilities of K = 0, 1, 2, ..."""
-    space = schedule.space
-    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
-    means = mean_probabilities(space, values, spread)
-    limits = [0.0, *count_limits(space, means).tolist(), 1.0]
-    fires = [float(means[slot.probability]) for slot in space.slots]
-    return fires, [after - before for before, after in itertools.pairwise(limits)]
-
-
 def reach(schedule: Schedule, epoch: int) -> Reach:
     """What the policy of an epoch, counted from 0, reaches."""
-    fires, chances = _walk(schedule, epoch)
-    shares, copies = {}, schedule.space.copies
-    for number, operation in enumerate(schedule.space.operations):
+    space, copies = schedule.space, schedule.space.copies
+    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
+    means = mean_probabilities(space, values, spread)
+    fires = [float(means[slot.probability]) for slot in space.slots]
+    limits = [0.0, *count_limits(space, means).tolist(), 1.0]
+    chances = [after - before for before, after in itertools.pairwise(limits)]
+    shares = {}
+    for number, operation in enumerate(space.operations):
         first, end = number * copies, (number + 1) * copies
         others = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))
-    return Reach(shares, _numbers(fires, chances))
-
-
-def numbers_applied(schedule: Schedule, epoch: int) -> tuple[float, ...]:
-    """`reach(schedule, epoch).numbers`, without the shares."""
-    return _numbers(*_walk(schedule, epoch))
-
-
-def _numbers(fires: list[float], chances: list[float]) -> tuple[float, ...]:
-    """As many are applied as fire, but at most K."""
+    # As many are applied as fire, but at most K.
     numbers = [0.0] * len(chances)
     for fired, p_fired in enumerate(poisson_binomial(fires)):
         for count, chance in enumerate(chances):
             numbers[min(fired, count)] += p_fired * chance
-    return tuple(numbers)
+    return Reach(shares, tuple(numbers))
 
 
 def _missed(chances: list[float], own: Floats, others: Floats) -> float:
@@ -250,15 +213,6 @@ def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]
         RegularizerSummary(one, float(f"{begun[column]:.6g}"), tuple(schedule.values[:, column].tolist()))
         for column, one in enumerate(space.regularizers, space.n_of_policy)
     )
-
-
-def of_one_range(summaries: Sequence[RegularizerSummary]) -> list[list[RegularizerSummary]]:
-    """Those of one group that fit one axis: range, scale and unit are the same."""
-    found: dict[tuple[object, ...], list[RegularizerSummary]] = {}
-    for summary in summaries:
-        one = summary.hyperparameter
-        found.setdefault((one.group, one.low, one.high, one.scale, one.unit), []).append(summary)
-    return list(found.values())
 
 
 def is_of_text(schedule: Schedule) -> bool:

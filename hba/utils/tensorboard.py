@@ -40,10 +40,6 @@ class EventFiles:
 
         self._try(write)
 
-    def image(self, name: str, picture: Any, step: int) -> None:
-        """picture: uint8 (3, H, W)."""
-        self._try(lambda: self._writer.add_image(name, picture, step))
-
     def end(self) -> None:
         """Close the file."""
         self._try(lambda: self._writer.close())

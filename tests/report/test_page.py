@@ -58,22 +58,21 @@ def test_the_numbers_of_the_curves_are_those_of_the_schedule(searched: Path) -> 
 
 def test_the_images_are_those_of_apply(searched: Path) -> None:
     schedule, samples = hba.load_policy(searched), Samples.load(searched / SAMPLES_NAME)
-    expected = list(samples.images)
+    expected = []
     for epoch in (0, 2, 4):
         rows = augmented_copies(schedule, samples.images, epoch=epoch, n_copies=3, seed=0)
-        expected += [(copy.image * 255).round().byte() for row in rows for copy in row]
+        for image, row in zip(samples.images, rows, strict=True):
+            expected += [image, *((copy.image * 255).round().byte() for copy in row)]
     found = [TF.pil_to_tensor(picture) for picture in page_in(searched).pictures()]
-    assert len(found) == len(expected) == 4 + 3 * 4 * 3
+    assert len(found) == len(expected) == 3 * 4 * (1 + 3)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_names_from_data_are_text_and_nothing_else(searched: Path, evaluated: Path) -> None:
     for folder in (searched, evaluated):
         page = page_in(folder)
-        alternatives = " ".join(str(attributes["alt"]) for attributes in page.attributes_of("img"))
-        assert EVIL[0] in page.text
-        assert f"{EVIL[0]}, as it is" in alternatives
-        assert "\\udcff, as it is" in alternatives
+        assert f"{EVIL[0]}, augmented by" in labels_of(page)
+        assert "\\udcff, augmented by" in labels_of(page)
         assert "alert(1)" not in " ".join(name for name, _ in page.tags)
 
 
@@ -185,7 +184,7 @@ def test_any_error_of_a_report_is_a_warning(tmp_path: Path, monkeypatch: pytest.
     with pytest.warns(ReportWarning, match=r"^no images were kept for the report: division; "):
         path = report_at_the_end(tmp_path, fail)
     assert path is not None
-    assert page_in(tmp_path).attributes_of("img") == []
+    assert page_in(tmp_path).attributes_of("image") == []
     samples = Samples((torch.zeros(1, 4, 4, dtype=torch.uint8),), ("a",))
     monkeypatch.setattr(page_module, "page_of", fail)
     with pytest.warns(ReportWarning, match=r"^no report was written: division; "):
@@ -228,5 +227,3 @@ def test_confusions_are_the_shares_over_all_seeds(tmp_path: Path) -> None:
         "100.00 %  -",
         "-13.33",
     ]
-    assert "Confusion matrix of mine" in labels_of(page)
-    assert "<i>0 for <i>1 35.0 %, <i>2 for <i>0 15.0 %" in labels_of(page)

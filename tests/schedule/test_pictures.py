@@ -107,16 +107,6 @@ def test_bands_go_one_spread_to_either_side_of_each_line(tmp_path: Path, figures
     assert len(lines_of(magnitudes)) == len(magnitudes.collections) == 2
 
 
-def test_a_searched_k_has_a_panel_of_its_own(tmp_path: Path, figures: list[Any]) -> None:
-    space = SearchSpace((OPERATIONS["Invert"],), copies=2, searches_count=True)
-    schedule = Schedule(space, np.tile([1.0, 1.0, 0.75, 0.5], (3, 1))).with_spread(0.5, probabilities=False)
-    draw_schedule(schedule, tmp_path / "a.png")
-    (panel,) = [axes for axes in figures[0].axes if "operations" in axes.get_title()]
-    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["0", "1", "2"]
-    for (_, shares), expected in zip(lines_of(panel), (0.25, 0.375, 0.375), strict=True):
-        assert shares == pytest.approx([expected] * 3)
-
-
 def test_augmented_copies_are_drawn_around_the_row(tmp_path: Path, figures: list[Any]) -> None:
     space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0))
     schedule = Schedule(space, np.array([[1.0, 0.5]])).with_spread(1.0, probabilities=False)
@@ -136,7 +126,7 @@ def cells_of(figure: Any, n_columns: int) -> list[list[tuple[str, tuple[int, int
     """Caption and colour of each cell, row by row; the cells are of one colour each."""
     cells = []
     for axes in figure.axes:
-        levels = (np.asarray(axes.get_images()[0].get_array()) * 255).round().astype(int)
+        levels = np.asarray(axes.get_images()[0].get_array()).astype(int)
         (color,) = np.unique(levels.reshape(-1, 3), axis=0).tolist()
         cells.append((axes.get_title(), tuple(color)))
     return [cells[start : start + n_columns] for start in range(0, len(cells), n_columns)]
