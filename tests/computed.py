@@ -34,6 +34,7 @@ _OF_LAMBDA_STEPS = {
     "calibrate": True,
 }
 _POPULATION = {"population_size": 4}
+_SHORT = {"epochs": 2, "train_size": 80, "batch_size": 20, "model": "wrn-10-1"}
 SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "lookahead": {"algorithm": "lookahead", **FORMER},
@@ -52,6 +53,9 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "fixed-noise": {"paper": True, "algorithm": "fixed-noise"},
         "hyper-population": {"paper": True, "algorithm": "hyper-population", **_POPULATION},
         "population": {"paper": True, "algorithm": "population", **_POPULATION},
+        "joint": {"algorithm": "joint", "tune": "augmentation,dropout,weight-decay,cutout,jitter", **_SHORT},
+        "stn": {"algorithm": "stn", "warm_up_epochs": 0, "learning_rate": 0.003, **_SHORT},
+        "delta-stn": {"algorithm": "delta-stn", "warm_up_epochs": 0, **_SHORT},
     }
 )
 """By name, settings that say what the algorithm does, whatever its defaults are."""

@@ -13,7 +13,7 @@ COMMITTED: dict[str, Any] = json.loads((computed.GOLDEN / "computed.json").read_
 
 SAME_PLATFORM = computed.platform() == COMMITTED["platform"]
 """Another processor or PyTorch rounds otherwise, and a few steps carry that far."""
-CHAOTIC = ("population",)
+CHAOTIC = ("population", "joint", "stn")
 """Searches of many steps, or that select: they end elsewhere where numbers are rounded otherwise."""
 
 
@@ -29,6 +29,7 @@ def test_a_search_computes_what_it_did(name: str) -> None:
     found, expected = computed.of_search(computed.SEARCHES[name]), COMMITTED["searches"][name]
     if SAME_PLATFORM:
         assert found == expected
+        return
     low, high = np.array(hba.SearchSpace().ranges).T
     distance = (np.array(found["values"]) - expected["values"]) / (high - low)
     np.testing.assert_allclose(distance, 0, atol=0.05)
