@@ -123,9 +123,8 @@ def load_operations_file(
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-        where = f" (line {line})" if line else ""
-        raise SettingsError(f"{path} failed: {_in_words(error)}{where}") from None
+        line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
+        raise SettingsError(f"{path} failed: {_in_words(error)}{f' (line {line})' if line else ''}") from None
     new = tuple(one for one in registered() if one not in before)
     if not new:
         raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")

@@ -206,14 +206,10 @@ class SearchSpace:
     def slots(self) -> tuple[Slot, ...]:
         """All slots, the copies of an operation side by side."""
         column_of = {name: column for column, name in enumerate(self.names)}
+        prefixes = [(one, f"{one.name}.{copy}") for one in self.operations for copy in range(1, self.copies + 1)]
         return tuple(
-            Slot(
-                operation,
-                column_of[f"{operation.name}.{copy}.probability"],
-                column_of.get(f"{operation.name}.{copy}.magnitude"),
-            )
-            for operation in self.operations
-            for copy in range(1, self.copies + 1)
+            Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"))
+            for one, prefix in prefixes
         )
 
     @functools.cached_property

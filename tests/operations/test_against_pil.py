@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
@@ -29,7 +28,7 @@ from pil_comparison import (
 from pil_reference import cutout as pil_cutout
 from pil_reference import geometric_reference
 
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS
 from hba.operations.geometric import Maps, warp
 
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 0.45, "TranslateY": 0.45, "Rotate": 30.0}
@@ -240,30 +239,3 @@ def test_cutout_is_a_rectangle_of_pil() -> None:
             if not np.array_equal(image, np.asarray(expected)):
                 wrong.append((height, width, size, x, y))
     assert wrong == []
-
-
-def test_cutout_covers_each_pixel_as_often_as_can_be_counted() -> None:
-    height, width, side = 10, 14, 5
-    position = torch.tensor([((x + 0.5) / width, (y + 0.5) / height) for y in range(height) for x in range(width)])
-    cutout: Operation = OPERATIONS["Cutout"]
-    images = torch.zeros(height * width, 1, height, width)
-    result = cutout(images, torch.full((len(images),), side / height), fill=torch.ones(1), position=position)
-    # A pixel is covered from the side x side centres about it, as far as they lie in the image.
-    along_x = [sum(0 <= x + shift < width for shift in range(-2, 3)) for x in range(width)]
-    along_y = [sum(0 <= y + shift < height for shift in range(-2, 3)) for y in range(height)]
-    expected = [[in_row * in_column for in_column in along_x] for in_row in along_y]
-    assert result[:, 0].sum(dim=0).tolist() == expected
-    middle = cutout(images[:1], torch.tensor([0.5]), fill=torch.ones(1), position=torch.full((1, 2), 0.5))
-    assert torch.equal(cutout(images[:1], torch.tensor([0.5]), fill=torch.ones(1)), middle)
-
-
-@pytest.mark.slow
-def test_whole_photographs_give_pil_s_pixels() -> None:
-    from sklearn.datasets import load_sample_images
-
-    images = np.stack(load_sample_images().images)
-    for name, operation in OPERATIONS.items():
-        low, high = operation.magnitude_range or (0.0, 0.0)
-        for magnitude in (low + 0.37 * (high - low), low + 0.83 * (high - low)):
-            ours = by_hba(name, images, magnitude if operation.magnitude_range else None)
-            assert abs(ours - by_pil(name, images, magnitude)).max() <= (1 if name in POORER else 0), name
