@@ -39,8 +39,9 @@ def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100, then: Calla
     def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *_: object) -> Trained:
         if next(left, None) is None:
             then()
-        is_schedule = isinstance(augmentation, ScheduleAugmentation)
-        error = 1 + 0.1 * seed if is_schedule else (4.0 if augmentation is None else 2.0) + 0.05 * seed
+        is_schedule = getattr(augmentation, "schedule", None) is not None
+        other = 4.0 if isinstance(augmentation, ScheduleAugmentation) else 2.0
+        error = 1 + 0.1 * seed if is_schedule else other + 0.05 * seed
         # Of the second class, half is right with the schedule, nothing without.
         counts = torch.tensor([[89, 1], [5 - seed if is_schedule else 10, 5 + seed if is_schedule else 0]])
         return Trained(torch.nn.Identity(), Measured(0.0, error, Confusion.of(counts)))

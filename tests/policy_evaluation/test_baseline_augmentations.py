@@ -51,44 +51,6 @@ def fractions(schedule: Schedule, kind: str) -> dict[str, Values]:
     return {name: curve for name, curve in zip(schedule.space.names, columns, strict=True) if name.endswith(kind)}
 
 
-def test_the_middle_is_the_middle_of_every_range_throughout() -> None:
-    schedule = middle(random_schedule())
-    named = dict(zip(schedule.space.names, schedule.values[0], strict=True))
-    assert {value for name, value in named.items() if name.endswith("probability")} == {0.5}
-    magnitudes = [named[f"{name}.2.magnitude"] for name in ("Rotate", "Solarize", "Posterize", "Brightness")]
-    assert magnitudes == pytest.approx([15, 127.5, 5, 1])
-    assert (schedule.epochs, schedule.fill) == (1, FILL)
-    assert (schedule.stretched(5).values == schedule.values[0]).all()
-
-
-def test_static_is_the_mean_over_the_epochs_throughout() -> None:
-    found = random_schedule()
-    schedule = found.averaged()
-    np.testing.assert_allclose(schedule.stretched(6).values, np.tile(found.values.sum(axis=0) / 4, (6, 1)))
-    assert schedule.fill == FILL
-
-
-def test_final_is_the_last_epoch_throughout() -> None:
-    found = random_schedule()
-    schedule = found.only(3)
-    assert (schedule.stretched(6).values == found.values[-1]).all()
-    assert schedule.fill == FILL
-
-
-def test_shuffled_hands_each_curve_on_exactly_once() -> None:
-    found = random_schedule()
-    schedules = shuffled(found)
-    assert len(schedules) == 10
-    for schedule in schedules:
-        assert (schedule.space, schedule.fill) == (found.space, FILL)
-        for kind in ("probability", "magnitude"):
-            before, after = (
-                Counter(tuple(curve.round(9)) for curve in fractions(each, kind).values()) for each in (found, schedule)
-            )
-            assert after == before
-    assert len({schedule.values.tobytes() for schedule in schedules}) > 5
-
-
 def givers(found: Schedule, schedule: Schedule, kind: str) -> dict[str, str]:
     """From which operation each operation has its curve; the same for both copies."""
     givers: dict[str, str] = {}
@@ -103,7 +65,14 @@ def givers(found: Schedule, schedule: Schedule, kind: str) -> dict[str, str]:
 def test_a_magnitude_goes_with_its_probability_and_what_is_left_over_in_order() -> None:
     found = random_schedule()
     n_filled = 0
+    assert len({schedule.values.tobytes() for schedule in shuffled(found)}) == 10
     for schedule in shuffled(found):
+        assert (schedule.space, schedule.fill) == (found.space, FILL)
+        for kind in ("probability", "magnitude"):
+            before, after = (
+                Counter(tuple(curve.round(9)) for curve in fractions(each, kind).values()) for each in (found, schedule)
+            )
+            assert after == before, "each curve is handed on exactly once"
         of_probability, of_magnitude = (givers(found, schedule, kind) for kind in ("probability", "magnitude"))
         assert any(taker != giver for taker, giver in of_probability.items()), "not the identity"
         filled = []

@@ -1,6 +1,5 @@
 """TensorBoard events read again by TensorBoard's own reader."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from small_trainings import one_operation, tiny_data
 
 import hba
-from hba.errors import SettingsError
 from hba.policy_evaluation import TensorBoardLogger
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
@@ -57,9 +55,3 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
     assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({3: balanced})
     alone = train(result.config, tiny_data(), ScheduleAugmentation(None), seed=0)
     assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)
-
-
-def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(SettingsError, match="pip install"):
-        TensorBoardLogger(tmp_path)

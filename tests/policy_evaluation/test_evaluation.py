@@ -12,7 +12,7 @@ from torch import nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.errors import DivergedError, RunError
+from hba.errors import RunError
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
@@ -27,10 +27,6 @@ DIM = one_operation("Brightness", [[1.0, 0.5]])
 
 def evaluate(schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any) -> hba.EvaluationResult:
     return hba.evaluate(schedule, data or tiny_data(), **{**SETTINGS, **settings})
-
-
-def errors_of(result: hba.EvaluationResult) -> dict[str, tuple[float, ...]]:
-    return {row.name: row.test_error_percent for row in result.rows}
 
 
 def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]) -> None:
@@ -93,72 +89,33 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
         assert row["std"] == pytest.approx(statistics.stdev(row["test_error_percent"]))
 
 
-def test_results_json_tells_what_the_numbers_depend_on(tmp_path: Path) -> None:
-    result = evaluate(seeds=1, epochs=1, learning_rate=0.25, out=tmp_path)
-    content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert content["settings"] == result.config.model_dump()
-    assert (content["settings"]["learning_rate"], content["settings"]["seeds"]) == (0.25, 1)
-    assert (content["train_images"], content["test_images"]) == (40, 30)
-    assert content["packages"]["torch"] == torch.__version__.split("+")[0]
-    assert content["device"] == "cpu"
-    assert [row["std"] for row in content["rows"]] == [None, None]
-    of_report = {"report.html", "sample_images.png", "schedule.json"}
-    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == {"results.json", *of_report}
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt(), DivergedError("the loss is not finite")], ids=repr)
-def test_an_evaluation_that_ends_early_keeps_what_it_has(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: BaseException
-) -> None:
-    made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
-
-    class StopAfterTwo(hba.EvaluationCallback):
-        n_done = 0
-
-        def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-            self.n_done += 1
-            if self.n_done == 2:
-                raise stop
-
-    with pytest.raises(type(stop)):
-        evaluate(out=tmp_path, callback=StopAfterTwo())
-    content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert [row["test_error_percent"] for row in content["rows"]] == [[10], [20]]
-
-
-def test_the_observer_hears_of_every_step_and_training() -> None:
-    notes = Notes()
-    result = evaluate(callback=notes)
-    # 40 images in batches of 20, 3 epochs; two rows with two seeds.
-    assert notes.started_with == (4, 6)
-    assert notes.steps == 24
-    assert [(name, seed) for name, seed, _ in notes.trainings] == [
-        ("schedule", 0), ("none", 0), ("schedule", 1), ("none", 1),
-    ]  # fmt: skip
-    heard = {name: tuple(error for heard_name, _, error in notes.trainings if heard_name == name) for name in
-             ("schedule", "none")}  # fmt: skip
-    assert heard == errors_of(result)
-
-
 def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_path: Path) -> None:
     DIM.save(tmp_path / "dim.json")
-    together = errors_of(evaluate(against=(str(tmp_path / "dim.json"), "none"), epochs=4, learning_rate=0.1))
-    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "epochs": 4, "learning_rate": 0.1})
+    data, guard = guarded_data()
+
+    class CountSteps(Notes):
+        def step_done(self) -> None:
+            super().step_done()
+            # No training reads the test split before its last step.
+            guard.step_done()
+
+    notes, against = CountSteps(), (str(tmp_path / "dim.json"), "none")
+    result = evaluate(data=data, against=against, learning_rate=0.1, callback=notes, out=tmp_path / "out")
+    together = {row.name: row.test_error_percent for row in result.rows}
+    # 40 images in batches of 20, 3 epochs; three rows with two seeds.
+    assert (notes.started_with, notes.steps) == ((6, 6), 36)
+    assert [(name, seed) for name, seed, _ in notes.trainings] == [
+        (name, seed) for seed in (0, 1) for name in ("schedule", "dim", "none")
+    ]
+    content = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert content["settings"] == result.config.model_dump()
+    assert (content["train_images"], content["test_images"], content["device"]) == (40, 30, "cpu")
+    assert content["packages"]["torch"] == torch.__version__.split("+")[0]
+    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "learning_rate": 0.1})
     for name, schedule in {"schedule": INVERT, "dim": DIM, "none": None}.items():
         alone = [train(config, tiny_data(), ScheduleAugmentation(schedule), seed).test.error_percent for seed in (0, 1)]
         assert together[name] == tuple(alone)
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"
-
-
-def test_no_training_reads_the_test_split_before_its_last_step() -> None:
-    data, guard = guarded_data()
-
-    class CountSteps(hba.EvaluationCallback):
-        def step_done(self) -> None:
-            guard.step_done()
-
-    assert [len(row.test_error_percent) for row in evaluate(INVERT, data, callback=CountSteps()).rows] == [2, 2]
-    assert guard.steps == 24
 
 
 class Named(Exception):

@@ -1,7 +1,6 @@
 """An evaluation that was interrupted goes on to the same results, and not as another one."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -84,16 +83,6 @@ def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, tm
     assert content_of(out) == content_of(tmp_path / "whole")
 
 
-def test_what_is_finished_keeps_the_machine_that_it_was_trained_on(out: Path) -> None:
-    evaluate(out, resume=True)
-    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    kept = {"device": "cuda", "device_name": "of another machine", "machines": 2, "n_processes": 4}
-    (out / "results.json").write_text(json.dumps({**results, **kept}), encoding="utf-8")
-    (out / "report.html").touch()
-    again = evaluate(out, resume=True)
-    assert {name: again.environment[name] for name in kept} == kept
-
-
 def test_seeds_and_rows_may_be_added(out: Path) -> None:
     callback = StopAfter()
     result = evaluate(out, resume=True, seeds=3, against=("none", "final", "random"), callback=callback)
@@ -165,16 +154,6 @@ def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
         with pytest.raises(error) as raised:
             evaluate(out, resume=True)
         assert len(str(raised.value).splitlines()) == 1
-
-
-def test_a_report_that_a_kill_has_prevented_is_written_by_resuming(out: Path) -> None:
-    report = evaluate(out, resume=True).report
-    assert report is not None
-    text = report.read_text(encoding="utf-8")
-    report.write_text("of fewer trainings", encoding="utf-8")
-    os.utime(report, ns=(0, 0))
-    evaluate(out, resume=True)
-    assert report.read_text(encoding="utf-8") == text
 
 
 def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
-from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.training import trainer
 from hba.training.augmentation import ScheduleAugmentation
 
@@ -23,13 +22,6 @@ SCHEDULE = one_operation("Invert", [[0.5]])
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
     return weights_file(tmp_path)
-
-
-class Told(hba.EvaluationCallback):
-    notes: tuple[str, ...] = ()
-
-    def planned(self, plan: EvaluationPlan) -> None:
-        self.notes = plan.notes
 
 
 def evaluate(weights: Path | None, out: Path | None = None, **settings: Any) -> hba.EvaluationResult:
@@ -52,17 +44,6 @@ def test_all_seeds_start_from_the_file_but_for_the_head(weights: Path) -> None:
 
     assert equal((first, again)) == set(expected)
     assert equal((first, other)) == equal((expected, first)) == set(expected) - {"fc.weight", "fc.bias"}
-
-
-def test_it_says_what_every_training_starts_from(weights: Path) -> None:
-    told = Told()
-    evaluate(weights, callback=told)
-    (note,) = (note for note in told.notes if note.startswith("Pretrained weights"))
-    assert "head" in note
-    told = Told()
-    with pytest.raises(SettingsError, match="do not fit the model"):
-        evaluate(weights, model="timm:resnet18", callback=told)
-    assert told.notes == ()
 
 
 def test_it_is_resumed_with_the_same_weights_only(weights: Path, tmp_path: Path) -> None:
