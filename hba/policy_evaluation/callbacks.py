@@ -67,35 +67,28 @@ class EvaluationCallback:
         """Called when a network was trained to its last epoch and measured."""
 
 
-class TrainingsCallback:
-    """What a progress bar needs of many trainings, of images or of text. The defaults do nothing."""
+class TrainingsBar(ShowsBar):
+    """Shows, within its context, a bar in a terminal or a notebook: the steps of all trainings, with the last result.
 
-    def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
-        """Called before the first training. A step reads per_step of the unit."""
-
-    def step_done(self) -> None:
-        """Called after a training step."""
-
-    def ended(self, text: str) -> None:
-        """Called when a training has ended, with its result in words."""
-
-
-class TrainingsBar(ShowsBar, TrainingsCallback):
-    """Shows a bar in a terminal or a notebook: the steps of all trainings, with the last result."""
+    A callback of hba.text.evaluate overrides its methods.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.n_steps = self.n_done = self.n_trainings = 0
 
     def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
+        """Called before the first training. A step reads per_step of the unit."""
         self.n_trainings = n_trainings
         self.bar.begin(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
 
     def step_done(self) -> None:
+        """Called after a training step."""
         self.n_steps += 1
         self.bar.advance_to(self.n_steps)
 
     def ended(self, text: str) -> None:
+        """Called when a training has ended, with its result in words."""
         self.n_done += 1
         self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
 

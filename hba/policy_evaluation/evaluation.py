@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,11 @@ from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_row
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
 from hba.policy_evaluation.jobs import Job, check_executor, executor_for, run_jobs
 from hba.policy_evaluation.leakage import check_unseen, leakage_reports, notes_on, settings_of
-from hba.policy_evaluation.results import FREE_SETTINGS, Results, check_same, stored_results
+from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
 from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
 from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
-from hba.report.results import RESULTS_NAME, EvaluationResult, LeakageReport
+from hba.report.results import RESULTS_NAME, EvaluationResult
 from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
@@ -129,11 +128,11 @@ def evaluate(
         if not allow_seen:
             check_unseen(searched)
         notes = (*images.facts, *filter(None, [error_note(images.train.labels)]), *_notes_on_start(images, rows[0]))
-        notes = (*notes, *notes_on(main, used, searched))
-        settled = _Settled(main, used, rows, inherited, images, searched, notes, folder, stored)
-        _check_processes_alike(settled)
+        notes = (*notes, *notes_on(schedules, used, searched))
+        run = Evaluation(main, used, rows, images, searched, folder, stored)
+        _check_processes_alike(run)
         executor = executor_for(images, used.device, len(rows) * used.seeds, jobs, machines, gpus_per_training)
-        return _train_all(settled, executor, callback)
+        return _train_all(run, executor, callback, inherited, notes)
 
 
 def _read_and_check(
@@ -174,102 +173,89 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
         return (f"{row.start.note(network, n_classes)} Every training starts so, whatever its seed.",)
 
 
-@dataclass(frozen=True)
-class _Settled:
-    """All that is known before the first training. data: as read. stored: the evaluation to resume."""
-
-    schedule: Schedule
-    config: EvaluationConfig
-    rows: tuple[RowConfig, ...]
-    inherited: Mapping[str, Any]
-    data: EvaluationData
-    searched: tuple[LeakageReport, ...]
-    notes: tuple[str, ...]
-    folder: Path | None
-    stored: EvaluationResult | None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all trainings have ended before."""
-        names = [row.name for row in self.rows]
-        return self.stored is not None and self.stored.holds(names, self.config.training_seeds)
-
-    def plan(self, executor: Executor, n_trainings: int) -> EvaluationPlan:
-        """n_trainings: still to do."""
-        config, data, own_network = self.config, self.data, self.rows[0].own_network
-        return EvaluationPlan(
-            config=config,
-            model=config.model if own_network is None else own_network.name,
-            device=executor.description,
-            class_names=data.class_names,
-            train_images=len(data.train),
-            test_images=data.n_test,
-            left_out=len(data.left_out),
-            rows=tuple(row.name for row in self.rows),
-            n_trainings=n_trainings,
-            n_kept=self.stored.n_trainings if self.stored else 0,
-            steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
-            jobs=min(executor.n_jobs, max(1, n_trainings)),
-            folder=self.folder,
-            inherited=self.inherited,
-            inherited_from=str(settings_of(self.schedule).get("data")),
-            searched=self.searched,
-            notes=self.notes,
-        )
-
-
-def _train_all(settled: _Settled, executor: Executor, callback: EvaluationCallback) -> EvaluationResult:
+def _train_all(
+    run: Evaluation,
+    executor: Executor,
+    callback: EvaluationCallback,
+    inherited: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> EvaluationResult:
     """Run the trainings that are missing, seed by seed over all rows, so that an interrupted evaluation has pairs."""
-    folder, stored, data = settled.folder, settled.stored, settled.data
-    if stored is not None and settled.is_complete:
-        environment: Mapping[str, Any] = stored.environment
+    folder, stored, missing = run.folder, run.stored, list(run.missing())
+    if missing or stored is None:
+        run.environment = executor.environment()
+        run.data = run.data.to(executor.device) if isinstance(executor, SerialExecutor) else run.data
     else:
-        environment = executor.environment()
-        data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
+        run.environment = stored.environment
     # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
-    environment = {**environment, "jobs": executor.n_jobs}
-    results = Results(settled.rows, settled.config, data, environment, folder, stored, settled.searched)
+    run.environment = {**run.environment, "jobs": executor.n_jobs}
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {executor.n_processes} processes"
 
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
         if folder is None:
             return TrainCheckpoint(None, "")
-        parts = (*_identity(row), results.fingerprints["training"], made_on, str(seed))
+        parts = (*_identity(row), run.fingerprints["training"], made_on, str(seed))
         # Processes on other machines begin in another folder.
         return TrainCheckpoint.in_folder(folder.absolute() / TRAININGS_NAME, parts)
 
-    jobs = [Job(row, seed, checkpoint(row, seed)) for row, seed in results.missing()]
+    jobs = [Job(row, seed, checkpoint(row, seed)) for row, seed in missing]
     if stored and jobs:
         # Another kind of device rounds otherwise.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
     if folder is not None:
         note_launch(folder)
-    callback.planned(settled.plan(executor, len(jobs)))
-    with contextlib.closing(run_jobs(executor, jobs, data, callback.step_done)) as finished:
+    callback.planned(_plan(run, executor, len(jobs), inherited, notes))
+    with contextlib.closing(run_jobs(executor, jobs, run.data, callback.step_done)) as finished:
         for job, (test, epochs) in finished:
-            results.add(job.row, job.seed, test)
+            run.add(job.row, job.seed, test)
             job.checkpoint.remove()
             if folder is not None:
-                save_left_out(folder, data.left_out)
+                save_left_out(folder, run.data.left_out)
             callback.training_measured(job.row.name, job.seed, epochs, test)
             callback.training_done(job.row.name, job.seed, test.error_percent)
-    found = results.result()
+    found = run.result()
     if folder is None:
         return found
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
     if not jobs and is_reported(folder):
         return found.model_copy(update={"report": folder / REPORT_NAME})
     with single_process():
-        evaluated = respread(settled.schedule, settled.config.spread)
-        report = report_at_the_end(folder, lambda: Samples.of(data.train, data.class_names), evaluated)
+        evaluated = respread(run.schedule, run.config.spread)
+        report = report_at_the_end(folder, lambda: Samples.of(run.data.train, run.data.class_names), evaluated)
     return found.model_copy(update={"report": report})
 
 
-def _check_processes_alike(settled: _Settled) -> None:
+def _plan(
+    run: Evaluation, executor: Executor, n_trainings: int, inherited: Mapping[str, Any], notes: tuple[str, ...]
+) -> EvaluationPlan:
+    """n_trainings: still to do."""
+    config, data, own_network = run.config, run.data, run.rows[0].own_network
+    return EvaluationPlan(
+        config=config,
+        model=config.model if own_network is None else own_network.name,
+        device=executor.description,
+        class_names=data.class_names,
+        train_images=len(data.train),
+        test_images=data.n_test,
+        left_out=len(data.left_out),
+        rows=tuple(row.name for row in run.rows),
+        n_trainings=n_trainings,
+        n_kept=run.stored.n_trainings if run.stored else 0,
+        steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
+        jobs=min(executor.n_jobs, max(1, n_trainings)),
+        folder=run.folder,
+        inherited=inherited,
+        inherited_from=str(settings_of(run.schedule).get("data")),
+        searched=run.searched,
+        notes=notes,
+    )
+
+
+def _check_processes_alike(run: Evaluation) -> None:
     """SettingsError where the processes of a torchrun computation would run different trainings."""
     if size() > 1:
-        rows = json.dumps([*map(_identity, settled.rows), [*settled.config.training_seeds]])
-        check_alike({"training images": settled.data.train.fingerprint(), "rows or settings": rows})
+        rows = json.dumps([*map(_identity, run.rows), [*run.config.training_seeds]])
+        check_alike({"training images": run.data.train.fingerprint(), "rows or settings": rows})
 
 
 def _identity(row: RowConfig) -> tuple[str, ...]:

@@ -20,30 +20,25 @@ def leakage_reports(
     schedules: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, *, in_memory: bool
 ) -> tuple[LeakageReport, ...]:
     """One for each row that is a schedule. Reads no image. in_memory: the images were given, not read."""
-    return tuple(_report(name, schedule, config, data, in_memory) for name, schedule in schedules.items())
+    found = []
+    for row, schedule in schedules.items():
+        count = _count(schedule, config, data, in_memory)
+        n_seen, is_estimate = (None, False) if count is None else (count.n_seen, count.is_estimate)
+        found.append(
+            LeakageReport(row=row, test_images_seen=n_seen, test_images=data.n_test, seen_is_estimate=is_estimate)
+        )
+    return tuple(found)
 
 
-def _report(
-    row: str, schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool
-) -> LeakageReport:
-    settings = settings_of(schedule)
-    seen = SeenImages.from_json(schedule.provenance.get("images_seen"))
-    count = None
+def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool) -> SeenCount | None:
+    settings, seen = settings_of(schedule), SeenImages.from_json(schedule.provenance.get("images_seen"))
     if config.data in DATASET_NAMES and not in_memory:
-        count = _count_by_settings(settings, config) if settings.get("data") == config.data and seen is None else None
-    elif seen is not None and data.listing is not None and seen.kind == data.listing.kind:
-        count = seen.overlap(all_hashes(data.listing.chosen))
-    elif seen is not None and data.listing is None and isinstance(data.test, LabelledImages) and seen.kind == "pixels":
-        count = seen.overlap(hashes_of_pixels(data.test.images))
-    return LeakageReport(
-        row=row,
-        epochs_finished=count_of(schedule.provenance.get("epochs_finished")),
-        epochs_planned=count_of(settings.get("epochs")),
-        test_images_seen=None if count is None else count.n_seen,
-        test_images=data.n_test,
-        seen_is_estimate=count is not None and count.is_estimate,
-        is_same_data=settings.get("data") == config.data,
-    )
+        return _count_by_settings(settings, config) if settings.get("data") == config.data and seen is None else None
+    if seen is not None and data.listing is not None and seen.kind == data.listing.kind:
+        return seen.overlap(all_hashes(data.listing.chosen))
+    if seen is not None and data.listing is None and isinstance(data.test, LabelledImages) and seen.kind == "pixels":
+        return seen.overlap(hashes_of_pixels(data.test.images))
+    return None
 
 
 def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) -> SeenCount | None:
@@ -71,23 +66,29 @@ def check_unseen(searched: Sequence[LeakageReport]) -> None:
             )
 
 
-def notes_on(schedule: Schedule, config: EvaluationConfig, searched: Sequence[LeakageReport]) -> tuple[str, ...]:
-    """Sentences to read before the numbers. schedule: the one whose search provides settings."""
+def notes_on(
+    schedules: Mapping[str, Schedule], config: EvaluationConfig, searched: Sequence[LeakageReport]
+) -> tuple[str, ...]:
+    """Sentences to read before the numbers. searched: one report for each schedule; the first provides settings."""
     found = []
-    for one in searched:
-        if one.epochs_finished and one.epochs_planned and one.epochs_finished < one.epochs_planned:
+    for (row, schedule), report in zip(schedules.items(), searched, strict=True):
+        settings = settings_of(schedule)
+        finished, planned = (
+            count_of(one) for one in (schedule.provenance.get("epochs_finished"), settings.get("epochs"))
+        )
+        if finished and planned and finished < planned:
             found.append(
-                f"The search of {one.row} stopped after {one.epochs_finished} of {one.epochs_planned} epochs; its "
-                f"schedule is stretched to {config.epochs}"
+                f"The search of {row} stopped after {finished} of {planned} epochs; its schedule is stretched to "
+                f"{config.epochs}"
             )
-        if one.test_images_seen is None and one.is_same_data:
+        if report.test_images_seen is None and settings.get("data") == config.data:
             found.append(
-                f"The schedule {one.row} does not record which images it was searched on: make sure that no test image "
-                "is one of them"
+                f"The schedule {row} does not record which images it was searched on: make sure that no test image is "
+                "one of them"
             )
-        elif one.seen is not None:
-            found.append(one.warning)
-    settings = settings_of(schedule)
+        elif report.seen is not None:
+            found.append(report.warning)
+    settings = settings_of(next(iter(schedules.values())))
     if (classes := settings.get("classes")) and config.classes is None and settings.get("data") != config.data:
         found.append(f"The list of classes {classes} belongs to the searched data: here all classes are used")
     return (*found, *filter(None, [config.baseline_note()]))

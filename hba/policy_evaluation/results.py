@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hba.data.labels import error_of
 from hba.errors import HbaError, RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
+from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Confusion, Measured
 
@@ -21,78 +23,78 @@ FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
 moved; their hash identifies them."""
 
 
-class Results:
-    """Collects the numbers of all rows, and writes results.json after every training.
+@dataclass
+class Evaluation:
+    """An evaluation between its checks and its result, which writes results.json after each training.
 
     data: on the device of the trainings; its test split is looked at only after a training has measured it. folder:
     None writes nothing. stored: the evaluation that is resumed; SettingsError where its images have changed.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[RowConfig],
-        config: EvaluationConfig,
-        data: EvaluationData,
-        environment: Mapping[str, Any],
-        folder: Path | None,
-        stored: EvaluationResult | None,
-        searched: tuple[LeakageReport, ...],
-    ) -> None:
-        self._rows, self._config, self._data, self._searched = rows, config, data, searched
-        self._environment, self._folder, self._stored = environment, folder, stored
-        self._began, self._seconds_before = time.monotonic(), stored.wall_seconds if stored else 0.0
-        self._found: dict[str, dict[int, tuple[float, float | None, Confusion | None]]] = {row.name: {} for row in rows}
-        self.fingerprints = {"training": data.train.fingerprint()}
-        if stored is not None:
+    schedule: Schedule
+    config: EvaluationConfig
+    rows: tuple[RowConfig, ...]
+    data: EvaluationData
+    searched: tuple[LeakageReport, ...]
+    folder: Path | None
+    stored: EvaluationResult | None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self._found: dict[str, dict[int, tuple[float, float | None, Confusion | None]]]
+        self._found = {row.name: {} for row in self.rows}
+        self.fingerprints = {"training": self.data.train.fingerprint()}
+        if self.stored is not None:
             self._check_images("training")
-            for row in stored.rows:
+            for row in self.stored.rows:
                 found = itertools.zip_longest(row.seeds, row.test_error_percent, row.test_loss, row.confusion)
                 self._found[row.name] = {seed: (error, loss, confusion) for seed, error, loss, confusion in found}
 
     def missing(self) -> Iterator[tuple[RowConfig, int]]:
         """Rows and seeds to train, seed by seed."""
-        for seed in self._config.training_seeds:
-            yield from ((row, seed) for row in self._rows if seed not in self._found[row.name])
+        for seed in self.config.training_seeds:
+            yield from ((row, seed) for row in self.rows if seed not in self._found[row.name])
 
     def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
         """Store the result of a training. SettingsError where the stored evaluation has other test images."""
         if "test" not in self.fingerprints:
-            self.fingerprints["test"] = _opened(self._data).fingerprint()
+            self.fingerprints["test"] = _opened(self.data).fingerprint()
             self._check_images("test")
         loss = measured.loss if math.isfinite(measured.loss) else None
         self._found[row.name][seed] = (measured.error_percent, loss, measured.confusion)
-        if self._folder is not None:
-            self.result().save(self._folder / RESULTS_NAME)
+        if self.folder is not None:
+            self.result().save(self.folder / RESULTS_NAME)
 
     def _check_images(self, split: str) -> None:
-        if self._stored is not None and self._folder is not None:
-            check_same(f"{split} images", self._stored.fingerprints.get(split), self.fingerprints[split], self._folder)
+        if self.stored is not None and self.folder is not None:
+            check_same(f"{split} images", self.stored.fingerprints.get(split), self.fingerprints[split], self.folder)
 
     def result(self) -> EvaluationResult:
         """Everything so far. The test split has been measured, now or in the stored evaluation."""
-        data, first = self._data, self._rows[0]
-        settings = {**self._config.model_dump(), **({} if first.own_network is None else {"model": None})}
+        data, first = self.data, self.rows[0]
+        settings = {**self.config.model_dump(), **({} if first.own_network is None else {"model": None})}
         if "test" in self.fingerprints:
             n_test, n_skipped = len(data.test), len(data.train.left_out) + len(_opened(data).left_out)
             fingerprints = dict(self.fingerprints)
         else:
-            assert self._stored is not None
-            n_test, n_skipped = self._stored.test_images, self._stored.skipped_images
-            fingerprints = dict(self._stored.fingerprints)
+            assert self.stored is not None
+            n_test, n_skipped = self.stored.test_images, self.stored.skipped_images
+            fingerprints = dict(self.stored.fingerprints)
         return EvaluationResult(
             class_names=data.class_names,
-            rows=tuple(map(self._row, self._rows)),
+            rows=tuple(map(self._row, self.rows)),
             settings=settings,
             train_images=len(data.train),
             test_images=n_test,
             skipped_images=n_skipped,
             fingerprints=fingerprints,
-            environment=self._environment,
-            searched=self._searched,
+            environment=self.environment,
+            searched=self.searched,
             own_network=first.network_definition,
             pretrained=first.weights,
             error=error_of(data.train.labels),
-            wall_seconds=round(self._seconds_before + time.monotonic() - self._began, 1),
+            wall_seconds=round((self.stored.wall_seconds if self.stored else 0.0) + time.monotonic() - self._began, 1),
         )
 
     def _row(self, row: RowConfig) -> EvaluationRow:
@@ -105,7 +107,7 @@ class Results:
             definition=row.definition,
             test_loss=losses,
             counts=tuple(confusion and confusion.counts() for confusion in confusions),
-            n_classes=len(self._data.class_names),
+            n_classes=len(self.data.class_names),
         )
 
 

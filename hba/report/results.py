@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -113,24 +113,18 @@ class EvaluationRow(pydantic.BaseModel):
 
 
 class LeakageReport(pydantic.BaseModel):
-    """What the search of a row's schedule has seen of the data of this evaluation.
+    """What the search of a row's schedule has seen of the test images of this evaluation.
 
-    epochs_finished, epochs_planned: None where the schedule does not record them. test_images_seen: how many of the
-    test_images the search has trained or validated on; None where that is not known. seen_is_estimate: known from a
-    sample of the search's images. is_same_data: whether the evaluated data are those of the search. changes: how they
-    have changed since.
+    test_images_seen: how many of the test_images the search has trained or validated on; None where that is not known.
+    seen_is_estimate: known from a sample of the search's images.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
 
     row: str = "the schedule"
-    epochs_finished: int | None = None
-    epochs_planned: int | None = None
     test_images_seen: int | None = None
     test_images: int | None = None
     seen_is_estimate: bool = False
-    is_same_data: bool = False
-    changes: tuple[str, ...] = ()
 
     @property
     def seen(self) -> str | None:
@@ -213,11 +207,6 @@ class EvaluationResult(pydantic.BaseModel):
     @property
     def n_trainings(self) -> int:
         return sum(len(row.seeds) for row in self.rows)
-
-    def holds(self, names: Sequence[str], wanted: Collection[int]) -> bool:
-        """Whether the trainings of all these rows have ended, for all wanted seeds."""
-        seeds = {row.name: set(row.seeds) for row in self.rows}
-        return all(set(wanted) <= seeds.get(name, set()) for name in names)
 
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
         """By name of each row but the schedule's: the schedule's number minus the row's, paired by seed; None where

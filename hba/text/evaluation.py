@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
-from hba.policy_evaluation.callbacks import TrainingsBar, TrainingsCallback
+from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.regularization.groups import Regularization
 from hba.regularization.in_training import DROPOUT
 from hba.regularization.regularizer import Hyperparameter
@@ -163,7 +163,7 @@ def evaluate(
     against: str | Sequence[str] = ("none", "static", "final"),
     out: str | Path | None = None,
     resume: bool = False,
-    callback: TrainingsCallback | None = None,
+    callback: TrainingsBar | None = None,
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
@@ -175,7 +175,7 @@ def evaluate(
     given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     check_single_process("an evaluation")
-    callback, folder = callback or TrainingsCallback(), None if out is None else Path(out)
+    callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
     config = _config(found, resolved(settings, data))

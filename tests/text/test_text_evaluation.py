@@ -14,7 +14,7 @@ from tuned_schedules import both
 
 import hba
 from hba.errors import DataError, HbaError, RunError
-from hba.policy_evaluation.callbacks import TrainingsCallback
+from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.schedule.schedule import Schedule
 from hba.text.evaluation import Loss, TextEvaluation, train
 
@@ -33,8 +33,9 @@ def schedule(texts: Path) -> Schedule:
     return dataclasses.replace(found, values=values)
 
 
-class Counting(TrainingsCallback):
+class Counting(TrainingsBar):
     def __init__(self) -> None:
+        super().__init__()
         self.begun: list[tuple[int, int, str, int]] = []
         self.steps = 0
         self.done: list[str] = []
