@@ -6,7 +6,7 @@ images of the search, the preset, and what is given.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 import pydantic
 
@@ -28,8 +28,6 @@ from hba.preprocessing import Baseline
 from hba.utils.settings import DefaultText
 
 Values = Mapping[str, Any]
-DEFAULT, OF_SEARCH, OF_SEARCHED_IMAGES, GIVEN = "default", "search", "images of the search", "given"
-"""Names of layers. The layer of a preset has the name of the preset."""
 OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
 """Settings of the initial weights."""
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
@@ -44,13 +42,6 @@ INHERITED = (
     *(*_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_TABLES, *_OF_BASELINE),
 )
 """Settings that are by default those of the search."""
-
-
-class Sourced(NamedTuple):
-    """A setting's value and the name of its layer."""
-
-    value: Any
-    layer: str
 
 
 class EvaluationConfig(TrainingConfig):
@@ -92,14 +83,14 @@ class EvaluationConfig(TrainingConfig):
         the search's, settings of the searched images (size, split, baseline) have their defaults.
         has_own_network: the evaluation is given a network, so the setting `model` is not needed.
         """
-        sourced = cls.sourced(searched, settings, preset, has_own_network=has_own_network)
-        return cls.make({name: setting.value for name, setting in sourced.items()})
+        defaults, of_the_search, others = cls._layers(searched, settings, preset, has_own_network)
+        return cls.make({**defaults, **of_the_search, **others})
 
     @classmethod
-    def sourced(
-        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
-    ) -> Mapping[str, Sourced]:
-        """Each setting of like_search, before it is checked, with its layer.
+    def _layers(
+        cls, searched: Values, settings: Values, preset: str | None, has_own_network: bool
+    ) -> tuple[Values, Values, Values]:
+        """Defaults, settings of the search, and those that override them.
 
         Raises SettingsError for settings that an evaluation cannot have, and where no network is named.
         """
@@ -115,31 +106,29 @@ class EvaluationConfig(TrainingConfig):
         data = _data_of(searched, given, preset)
         training = of_search(searched, given, preset, has_own_network=has_own_network)
         known = {**training, **given}
-        is_as_in_the_paper = known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None
         defaults = {name: field.default for name, field in cls.model_fields.items()}
-        layers: dict[str, Values] = {
-            DEFAULT: {**defaults, **defaults_with(known.get("optimizer"))},
-            OF_SEARCH: training,
-            OF_SEARCHED_IMAGES: of_searched_images(searched, data, given, has_preset=preset is not None),
-        }
+        images = of_searched_images(searched, data, given, has_preset=preset is not None)
+        further: Values = {}
         if preset is not None:
-            layers[f"preset {preset}"] = values_of(preset, EVALUATION_PRESETS, data, given)
-        elif is_as_in_the_paper:
-            layers["the paper's Table 11"] = EVALUATION_SETTINGS.get(data, {})
-        layers[GIVEN] = given
-        return {name: Sourced(value, layer) for layer, values in layers.items() for name, value in values.items()}
+            further = values_of(preset, EVALUATION_PRESETS, data, given)
+        elif known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None:
+            further = EVALUATION_SETTINGS.get(data, {})
+        return {**defaults, **defaults_with(known.get("optimizer"))}, {**training, **images}, {**further, **given}
 
     @classmethod
-    def inherited(cls, searched: Values, sourced: Mapping[str, Sourced]) -> dict[str, Any]:
-        """Settings from a search on other data that are not at their default; of the baseline, parts that are on."""
-        if sourced["data"].value == searched.get("data"):
+    def inherited(
+        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
+    ) -> dict[str, Any]:
+        """What like_search takes from a search on other data, where that is not the default; of the baseline
+        augmentation, parts that are on.
+        """
+        defaults, of_the_search, others = cls._layers(searched, settings, preset, has_own_network)
+        if {**defaults, **of_the_search, **others}["data"] == searched.get("data"):
             return {}
         return {
             name: value
-            for name, (value, layer) in sourced.items()
-            if layer in (OF_SEARCH, OF_SEARCHED_IMAGES)
-            and value != (default := cls.model_fields[name].default)
-            and (value or default)
+            for name, value in of_the_search.items()
+            if name not in others and value != (default := cls.model_fields[name].default) and (value or default)
         }
 
 

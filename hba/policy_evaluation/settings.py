@@ -68,8 +68,7 @@ def settle(
             f"the pretrained weights in {start.pretrained.source} have changed since the search of the schedule; give "
             "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
-    sourced = EvaluationConfig.sourced(searched, settings, preset, has_own_network=has_own_network)
-    return config, start, EvaluationConfig.inherited(searched, sourced)
+    return config, start, EvaluationConfig.inherited(searched, settings, preset, has_own_network=has_own_network)
 
 
 def _of_earlier(path: Path, given: Values, has_own_network: bool, in_memory: bool) -> Values:

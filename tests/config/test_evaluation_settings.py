@@ -6,10 +6,6 @@ from typing import Any
 import pytest
 
 from hba.config.evaluation import (
-    DEFAULT,
-    GIVEN,
-    OF_SEARCH,
-    OF_SEARCHED_IMAGES,
     EvaluationConfig,
     of_search,
     of_searched_images,
@@ -133,18 +129,14 @@ def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() 
         assert of_searched_images(SEARCHED, data, given, has_preset=has_preset) == expected
 
 
-def test_each_setting_of_an_evaluation_knows_its_layer() -> None:
-    sourced = EvaluationConfig.sourced(SEARCHED, {"epochs": 2})
-    assert (sourced["epochs"], sourced["model"]) == ((2, GIVEN), ("wrn-10-1", OF_SEARCH))
-    assert (sourced["flip"], sourced["seeds"]) == ((True, OF_SEARCHED_IMAGES), (3, DEFAULT))
-    assert set(sourced) == set(EvaluationConfig.model_fields)
-    preset = EvaluationConfig.sourced(SEARCHED, {}, "cifar10-wrn-40-2")
-    assert preset["epochs"] == (200, "preset cifar10-wrn-40-2")
-    on_cifar = EvaluationConfig.sourced(SEARCHED, {"data": "cifar10"})
-    assert (on_cifar["learning_rate"], on_cifar["model"]) == ((0.1, "the paper's Table 11"), ("wrn-10-1", OF_SEARCH))
-    taken = EvaluationConfig.inherited(SEARCHED, EvaluationConfig.sourced(SEARCHED, {"data": "other", "epochs": 9}))
+def test_layers_override_each_other() -> None:
+    config = EvaluationConfig.like_search(SEARCHED, {"epochs": 2, "data": "other"})
+    assert (config.epochs, config.model, config.flip, config.seeds) == (2, "wrn-10-1", True, 3)
+    assert EvaluationConfig.like_search(SEARCHED, {}, "cifar10-wrn-40-2").epochs == 200
+    assert EvaluationConfig.like_search(SEARCHED, {"data": "cifar10"}).learning_rate == 0.1, "the paper's Table 11"
+    taken = EvaluationConfig.inherited(SEARCHED, {"data": "other", "epochs": 9})
     assert taken == {"model": "wrn-10-1", **OF_FOLDER, **BASELINE}
-    assert EvaluationConfig.inherited(SEARCHED, EvaluationConfig.sourced(SEARCHED, {})) == {}
+    assert EvaluationConfig.inherited(SEARCHED, {}) == {}
 
 
 def test_what_an_evaluation_cannot_have_is_refused() -> None:
