@@ -1,4 +1,4 @@
-"""Evaluation of several schedules side by side: rows, numbers, results.json, and settings taken from the search."""
+"""Evaluation of several schedules side by side: rows, numbers and results.json."""
 
 import json
 import statistics
@@ -14,7 +14,6 @@ import hba
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
 from hba.policy_evaluation.callbacks import EvaluationPlan
-from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Measured
@@ -116,71 +115,3 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_pat
         alone = [train(config, tiny_data(), ScheduleAugmentation(schedule), seed).test.error_percent for seed in (0, 1)]
         assert together[name] == tuple(alone)
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"
-
-
-class Named(Exception):
-    """Ends an evaluation once its settings are known."""
-
-
-def config_of(schedule: Schedule, data: str, **settings: Any) -> EvaluationConfig:
-    """The settings with which an evaluation on a dataset of that name would train."""
-    configs: list[EvaluationConfig] = []
-
-    class Stop(hba.EvaluationCallback):
-        def planned(self, plan: EvaluationPlan) -> None:
-            configs.append(plan.config)
-            raise Named
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hba.policy_evaluation.evaluation.load_evaluation_data", lambda *_: tiny_data())
-        with pytest.raises(Named):
-            hba.evaluate(schedule, data, callback=Stop(), **settings)
-    return configs[0]
-
-
-SEARCHED = SearchConfig(
-    data="cats", model="wrn-16-3", epochs=7, batch_size=9, learning_rate=0.3, weight_decay=0.2, device="cpu",
-    image_size=20, split_seed=4, data_root="elsewhere", skip_broken=True, flip=True, crop_padding=3, cutout_size=5,
-    train_size=50, val_size=60, seed=8,
-)  # fmt: skip
-FOR_TRAINING = {"model": "wrn-16-3", "epochs": 7, "batch_size": 9, "learning_rate": 0.3, "weight_decay": 0.2}
-FOR_IMAGES = {"image_size": 20, "split_seed": 4, "data_root": "elsewhere", "skip_broken": True}
-BASELINE = {"flip": True, "crop_padding": 3, "cutout_size": 5}
-UNSET = {"image_size": None, "split_seed": 0, "data_root": "data", "skip_broken": False}
-NO_BASELINE = {"flip": None, "crop_padding": None, "cutout_size": None}
-TABLE_11_CIFAR10 = {"learning_rate": 0.1, "weight_decay": 0.0005, "epochs": 200, "batch_size": 128}
-
-
-def searched_schedule(**settings: Any) -> Schedule:
-    searched = SEARCHED.model_copy(update=settings)
-    return Schedule(INVERT.space, INVERT.values, provenance={"settings": searched.model_dump()})
-
-
-@pytest.mark.parametrize(
-    ("schedule", "data", "expected"),
-    [
-        (searched_schedule(), "cats", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
-        (searched_schedule(), "dogs", {**FOR_TRAINING, **FOR_IMAGES, **BASELINE}),
-        (searched_schedule(), "cifar10", {**FOR_TRAINING, **TABLE_11_CIFAR10, **UNSET, **NO_BASELINE}),
-        (
-            searched_schedule(data="cifar10"),
-            "cifar10",
-            {**FOR_TRAINING, **TABLE_11_CIFAR10, **FOR_IMAGES, **BASELINE},
-        ),
-        (INVERT, "dogs", {"model": "wrn-16-2", "epochs": 200, "batch_size": 128, **UNSET, **NO_BASELINE}),
-    ],
-    ids=["the same data", "a folder that moved", "cifar10", "searched on cifar10", "no provenance"],
-)
-def test_settings_come_from_the_search_and_from_table_11(
-    schedule: Schedule, data: str, expected: dict[str, Any]
-) -> None:
-    config = config_of(schedule, data).model_dump()
-    assert {name: config[name] for name in expected} == expected
-    assert (config["data"], config["train_size"], config["seeds"]) == (data, None, 3)
-
-
-def test_settings_given_here_come_before_those_of_the_search_and_table_11() -> None:
-    given = {"epochs": 2, "learning_rate": 0.7, "model": "wrn-10-2", "image_size": 16, "flip": False, "train_size": 30}
-    for data in ("cats", "cifar10"):
-        config = config_of(searched_schedule(), data, **given).model_dump()
-        assert {name: config[name] for name in given} == given

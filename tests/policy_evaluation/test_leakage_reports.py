@@ -74,15 +74,10 @@ def test_a_folder_that_only_moved_is_the_same_data(searched: tuple[Path, Schedul
     assert plan.inherited_from == str(searched[0].resolve())
 
 
-def test_another_split_seed_is_refused_with_how_many_were_seen(searched: tuple[Path, Schedule]) -> None:
+def test_with_leave_it_goes_on_and_says_so_everywhere(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
     message = refusal(searched[1], split_seed=1)
-    assert "has seen " in message
     assert " of the 5 test images" in message
     assert message.endswith("or add allow_seen=True")
-    assert len(message.splitlines()) == 1
-
-
-def test_with_leave_it_goes_on_and_says_so_everywhere(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
     result, plan = evaluated(searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run")
     (row,) = result.searched
     assert row.test_images_seen
@@ -130,19 +125,13 @@ def test_notes_on_what_does_not_stop_an_evaluation(searched: tuple[Path, Schedul
         evaluated(with_provenance(schedule, settings={**settings, "data": str(tmp_path / "gone")}))
 
 
-@pytest.mark.parametrize(("split_seed", "is_refused"), [(0, False), (3, True)])
-def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings(
-    split_seed: int, is_refused: bool
-) -> None:
+def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings() -> None:
     digits = hba.load_policy("digits")
-    assert "images_seen" not in digits.provenance or digits.provenance["images_seen"] is None
-    if is_refused:
-        message = refusal(digits, split_seed=split_seed)
-        n_seen = int(message.partition("has seen ")[2].split()[0])
-        # The search has 700 of 1,797; of 1,097 others, that many are expected, with a deviation of 10.
-        assert n_seen == pytest.approx(1097 * 700 / 1797, abs=60)
-    else:
-        assert evaluated(digits)[0].searched[0].test_images_seen == 0
+    assert digits.provenance.get("images_seen") is None
+    n_seen = int(refusal(digits, split_seed=3).partition("has seen ")[2].split()[0])
+    # The search has 700 of 1,797; of 1,097 others, that many are expected, with a deviation of 10.
+    assert n_seen == pytest.approx(1097 * 700 / 1797, abs=60)
+    assert evaluated(digits)[0].searched[0].test_images_seen == 0
 
 
 def memory(n: int, seed: int) -> LabelledImages:

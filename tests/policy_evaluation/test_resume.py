@@ -104,8 +104,6 @@ def test_an_evaluation_from_another_first_seed_trains_the_seeds_that_the_longer_
     of_longer = [{seed: row.by_seed()[seed] for seed in (2, 3)} for row in longer.rows]
     assert [row.by_seed() for row in resumed.rows] == of_longer
     assert " --first-seed 4; or " in str(resumed.verdict), "two seeds of tiny images show nothing"
-    with pytest.raises(SettingsError, match=r"the last seed must be at most 4294967295, got 4294967296; lower first_"):
-        evaluate(None, seeds=2, first_seed=2**32 - 1)
 
 
 OTHER_TRAIN = EvaluationData("tiny", ("left", "right"), two_sides(40, seed=9), tiny_data().test)
@@ -120,11 +118,9 @@ def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
         ({"seeds": 1}, "seeds"),
         ({"first_seed": 1}, "first_seed"),
         ({"schedule": NEW_VALUES}, "row schedule"),
-        ({"schedule": DIM.with_spread(0.5)}, "row schedule"),
         ({"spread": 0.5}, "spread"),
         ({"against": ("final", "none")}, "rows"),
         ({"against": ("none",)}, "rows"),
-        ({"against": ("none", "static", "final")}, "rows"),
         ({"data": OTHER_TRAIN}, "training images"),
         ({"data": OTHER_TEST}, "test images"),
     ):
@@ -146,7 +142,6 @@ def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
         evaluate(tmp_path / "empty", resume=True)
     for changed, error in (
         ("mine", RunError),
-        ({**content, "rows": []}, RunError),
         ({**content, "rows": [{**content["rows"][0], "test_error_percent": [200.0, 0.0]}]}, RunError),
         ({**content, "device": "cuda:0"}, SettingsError),
     ):

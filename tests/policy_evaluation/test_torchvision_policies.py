@@ -74,7 +74,7 @@ def test_each_image_is_what_torchvision_makes_of_it(name: str, side: int) -> Non
         assert torch.equal((result * 255).round().byte(), expected.permute(2, 0, 1))
 
 
-@pytest.mark.parametrize(("side", "pixels"), [(16, 2), (112, 16), (224, 32)])
+@pytest.mark.parametrize(("side", "pixels"), [(16, 2), (112, 16)])
 def test_trivial_augment_shifts_by_up_to_a_seventh_of_small_images(side: int, pixels: int) -> None:
     transform = policy_of("trivialaugment").make(fill=[255])
     picture = Image.new("L", (side, side), 0)
