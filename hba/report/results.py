@@ -215,7 +215,7 @@ class EvaluationResult(pydantic.BaseModel):
         first = self.rows[0].measured(measure)
         return {row.name: PairedDifference.of(first, minus=row.measured(measure)) for row in self.rows[1:]}
 
-    @property
+    @cached_property
     def differences(self) -> Mapping[str, PairedDifference | None]:
         """`schedule_minus` of test errors in percentage points; below zero, the schedule is better."""
         return self.schedule_minus("test_error")
@@ -283,7 +283,8 @@ class EvaluationResult(pydantic.BaseModel):
 
     def _row(self, row: EvaluationRow) -> dict[str, Any]:
         def summary(measure: Measure) -> dict[str, Any]:
-            by_seed, minus = row.measured(measure), self.schedule_minus(measure).get(row.name)
+            first, by_seed = self.rows[0], row.measured(measure)
+            minus = None if row is first else PairedDifference.of(first.measured(measure), minus=by_seed)
             return {"mean": mean_of(by_seed), "std": std_of(by_seed), "schedule_minus_row": minus and asdict(minus)}
 
         balanced = [row.balanced_accuracy_percent.get(seed) for seed in row.seeds]
