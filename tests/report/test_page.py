@@ -1,10 +1,8 @@
 """report.html: it is well formed and whole by itself, and its numbers are those of the run's files."""
 
 import csv
-import errno
 import json
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -152,28 +150,6 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "policy.json").unlink()
     with pytest.raises(RunError, match=r"neither policy\.json nor results\.json"):
         hba.write_report(tmp_path)
-
-
-def test_a_full_disk_costs_the_report_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_file = Path.open
-
-    def refuse(path: Path, mode: str = "r", **further: Any) -> Any:
-        if "w" in mode and any(name in path.name for name in ("report.html", SAMPLES_NAME)):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return open_file(path, mode, **further)
-
-    monkeypatch.setattr(Path, "open", refuse)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = hba.search(small_data(), out=tmp_path, **{**SMALL_SETTINGS, "epochs": 1})  # type: ignore[arg-type]
-    messages = [str(one.message) for one in caught if one.category is ReportWarning]
-    assert len(messages) == 2
-    assert all("No space left on device" in message and "\n" not in message for message in messages)
-    assert result.finished
-    assert result.report is None
-    assert result.schedule is not None
-    assert (hba.load_policy(tmp_path).values == result.schedule.values).all()
-    assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".png", ".part")]
 
 
 def test_any_error_of_a_report_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

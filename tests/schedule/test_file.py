@@ -15,7 +15,7 @@ from own_operations import DARKEN, GAMMA, gamma
 from tuned_schedules import both
 
 import hba
-from hba.errors import RunError, ScheduleError
+from hba.errors import ScheduleError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -149,17 +149,6 @@ def test_the_file_is_as_short_as_it_can_be_with_one_line_per_epoch() -> None:
     assert [json.loads(one.text())["version"] for one in versions] == [3, 3, 2]
 
 
-def test_a_schedule_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
-    random_schedule(SMALL, 2).save(tmp_path / "a.json")
-    before = (tmp_path / "a.json").read_bytes()
-    with pytest.raises(TypeError):
-        random_schedule(SMALL, 3, provenance={"not JSON": object()}).save(tmp_path / "a.json")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(RunError, match="cannot write"):
-        random_schedule(SMALL, 3).save(tmp_path / "folder")
-    assert (tmp_path / "a.json").read_bytes() == before
-
-
 MISSING = object()
 FIRST = ("space", "operations", 0)
 TUNED = ("space", "regularizers", 0)
@@ -167,32 +156,20 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (2, ("format",), MISSING, "format is missing"),
     (2, ("version",), 4, "version"),
     (1, ("version",), 2, "space.searches_count is missing"),
-    (2, ("epochs",), MISSING, "epochs is missing"),
     (2, ("epochs",), 3, "epochs is 3, but values has 2 rows"),
-    (2, ("comment",), "x", "comment is not known here"),
     (2, (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),
     (2, ("values", 1), [0.5, 12.0], "policy.json cannot be read"),
     (2, ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
-    (2, ("values", 1, 1), float("inf"), "values[1][1]"),
-    (2, ("fill",), [0.5, 0.5, 1.5], "fill"),
     (2, ("hyperparameters", 0), "Rotate.2.probability", "hyperparameters must be"),
     (2, (*FIRST, "name"), "Swirl", "unknown operation 'Swirl'"),
-    (2, (*FIRST, "magnitude_range"), None, "operation Rotate must be like"),
     (2, (*FIRST, "magnitude_range"), [0.0, 20.0], "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]"),
-    (2, (*FIRST, "magnitude_range"), [-1.0, 30.0], "Rotate is signed"),
     (2, (*FIRST, "signed"), False, "operation Rotate must be like"),
-    (2, (*FIRST, "unit"), "radians", "operation Rotate must be like"),
     (2, ("space", "operations", 1, "interpolation"), "bilinear", "operation Invert must be like"),
-    (2, ("space", "operations"), [], "operations must be at least one"),
     (2, ("space", "copies"), 100_000_000, "hyperparameters"),
-    (2, ("space", "count_probabilities"), [0.5, 0.6], "count_probabilities"),
-    (2, ("spread", 1), [0.0] * 4, "policy.json cannot be read"),
     (2, ("spread", 1, 2), -0.5, "spread must be finite and not below 0"),
     (3, (*TUNED, "name"), "droput.fc1", "unknown regularizer 'droput'; did you mean dropout"),
     (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
-    (3, (*TUNED, "scale"), "log", "a log scale of dropout.features.fc1"),
     (3, (*TUNED, "high"), 0.0, "the range of dropout.features.fc1"),
-    (3, ("values", 1, 5), 0.0, "values[1][5] (weight_decay)"),
     (3, ("spread", 0, 4), 0.5, "spread must be 0"),
 ]
 
@@ -213,14 +190,10 @@ def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
 
 
 def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
-    text = (GOLDEN / "schedule-v1.json").read_text(encoding="utf-8").rstrip()
-    nothing = ["", "PK\x03\x04", "[" * 100_000, '{"a":' * 100_000, *(text[:end] for end in range(0, len(text), 97))]
-    assert all(refusal_of(one) for one in nothing)
-    assert "1" * 9 not in refusal_of('{"format": "hba-schedule", "version": 1, "epochs": ' + "1" * 5000 + "}")
-    for other in ("[]", '"hba-schedule"', "null"):
-        assert refusal_of(other)
+    text = (GOLDEN / "schedule-v1.json").read_text(encoding="utf-8")
+    for content in ("", "[" * 100_000, text[:97], "[]", "null", '{"version": 1}', '{"epochs": ' + "1" * 5000 + "}"):
+        assert refusal_of(content)
     (tmp_path / "latin.json").write_bytes('{"format": "ü"}'.encode("latin-1"))
-    (tmp_path / "device.json").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe.json")
     for path in (tmp_path, *tmp_path.iterdir(), tmp_path / "missing.json"):
         with pytest.raises(ScheduleError, match=path.name):
