@@ -11,7 +11,7 @@ from hba.errors import RunError
 from hba.report.findings import network_measured
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, reach, summarize, summarize_regularizers
+from hba.schedule.summary import changes, reach, summarize_regularizers
 from hba.utils.intervals import interval_of_mean
 from hba.utils.text import counted
 
@@ -67,19 +67,18 @@ class OverSeeds:
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
-        """The searches in a folder that have ended.
-
-        RunError where these are fewer than two.
-        """
-        found = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
-        schedules = {seed: Schedule.load(path) for seed, path in found.items() if path.exists()}
-        settings = {seed: one.provenance.get("settings") or {} for seed, one in schedules.items()}
-        whole = {n: one for n, one in schedules.items() if settings[n].get("epochs", one.epochs) == one.epochs}
-        left_out = tuple(f"{PREFIX}{seed}" for seed in found if seed not in whole)
-        if len(whole) < 2:
-            more = f"; unfinished: {', '.join(left_out)}" if left_out else ""
-            raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(whole)}{more}")
-        return replace(OverSeeds.of(whole), left_out=left_out)
+        """The searches in a folder that have ended. RunError where these are fewer than two."""
+        schedules, left_out = {}, []
+        for seed, path in sorted(seed_folders(folder).items()):
+            schedule = Schedule.load(path / POLICY_NAME) if (path / POLICY_NAME).exists() else None
+            settings = {} if schedule is None else schedule.provenance.get("settings") or {}
+            if schedule is not None and settings.get("epochs", schedule.epochs) == schedule.epochs:
+                schedules[seed] = schedule
+            else:
+                left_out.append(f"{PREFIX}{seed}")
+        if len(schedules) < 2:
+            raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(schedules)}")
+        return replace(OverSeeds.of(schedules), left_out=tuple(left_out))
 
     @staticmethod
     def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
@@ -88,14 +87,11 @@ class OverSeeds:
         if len({(one.space.names, one.epochs) for one in found}) > 1:
             raise RunError("schedules that are combined must have the same search space and the same number of epochs")
         errors = [error for one in found for error in network_measured(one.provenance).values()]
-        values: dict[str, list[float]] = {}
-        for schedule in found:
-            for one in summarize_regularizers(schedule):
-                values.setdefault(one.hyperparameter.name, []).append(one.values[-1])
+        regularizers = zip(*map(summarize_regularizers, found), strict=True)
         return OverSeeds(
             dict(schedules),
             _operations(found),
-            {name: Over.of(of_each) for name, of_each in values.items()},
+            {each[0].hyperparameter.name: Over.of([one.values[-1] for one in each]) for each in regularizers},
             Over.of(errors) if len(errors) == len(schedules) else None,
         )
 
@@ -116,38 +112,37 @@ class OverSeeds:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What a person should take from it."""
-        n, alike = len(self.schedules), [one.name for one in self.operations if one.moved_alike]
         found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
         if self.agreement is not None:
             found.append(
-                f"{counted(n, 'search', 'searches')} moved the probabilities of operations alike by "
+                f"{counted(len(self.schedules), 'search', 'searches')} moved the probabilities of operations alike by "
                 f"{self.agreement:.2f} (Spearman's correlation; 1 is the same order, 0 is chance)."
             )
         if self.operations:
+            alike = ", ".join(one.name for one in self.operations if one.moved_alike) or "none"
             found.append(
-                f"Probabilities that moved by more than seeds differ (95 % intervals, each by itself): "
-                f"{', '.join(alike) if alike else 'none'}; what became of the others may be chance."
+                "Probabilities that moved by more than seeds differ (95 % intervals, each by itself): "
+                f"{alike}; what became of the others may be chance."
             )
         return tuple(found)
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:
-    last = schedules[0].epochs - 1
+    last, found = schedules[0].epochs - 1, []
     shares = [reach(one, last).shares for one in schedules]
-    summaries = [{one.operation.name: one for one in summarize(schedule, (last,))} for schedule in schedules]
-    moves = [{one.operation.name: one.probability for one in changes(schedule, last)} for schedule in schedules]
-    found = []
+    moves = [{one.operation.name: one for one in changes(schedule, last)} for schedule in schedules]
     for operation in schedules[0].space.operations:
         name = operation.name
-        magnitudes = [summary[name].magnitude for summary in summaries]
+        each = [of_seed[name] for of_seed in moves]
+        magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
         found.append(
             OperationOverSeeds(
                 name,
                 operation.unit,
                 Over.of([share[name] for share in shares]),
-                Over.of([summary[name].probability[-1] for summary in summaries]),
-                Over.of([after - before for before, after in (move[name] for move in moves)]),
-                None if None in magnitudes else Over.of([one[-1] for one in magnitudes if one is not None]),
+                Over.of([one.probability[-1] for one in each]),
+                Over.of([one.probability[-1] - one.probability[0] for one in each]),
+                Over.of(magnitudes) if magnitudes else None,
             )
         )
     return tuple(sorted(found, key=lambda one: -one.share.mean))
