@@ -130,7 +130,7 @@ def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> T
     Uncovered pixels are 0, the mean colour after standardization.
     """
     if baseline.flip:
-        flipped = _uniform(len(images), (1, 1, 1), generator, images.device) < 0.5
+        flipped = uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
         images = torch.where(flipped, images.flip(3), images)
     if baseline.crop_padding:
         images = random_crop(images, baseline.crop_padding, generator)
@@ -139,7 +139,7 @@ def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> T
     return images
 
 
-def _uniform(
+def uniform_draws(
     batch: int, shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device, *limits: float
 ) -> Tensor:
     """Draws (B, *shape) from U(0, 1), or between two limits."""
@@ -170,7 +170,7 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
     """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
     batch, channels, height, width = images.shape
     fraction = images.new_full((batch,), size / min(height, width))
-    position = _uniform(batch, (2,), generator, images.device)
+    position = uniform_draws(batch, (2,), generator, images.device)
     return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)
 
 
@@ -183,13 +183,13 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
     """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in random
     order. Ref: torchvision's ColorJitter.
     """
-    factors = _uniform(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
+    factors = uniform_draws(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
     return jittered(images, factors, order_of_jitters(images, generator))
 
 
 def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
     """A random order (B, 3) of 0, 1 and 2 for each image."""
-    return _uniform(len(images), (3,), generator, images.device).argsort(dim=1)
+    return uniform_draws(len(images), (3,), generator, images.device).argsort(dim=1)
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
@@ -240,8 +240,8 @@ def random_boxes(batch: int, height: int, width: int, generator: torch.Generator
     torchvision for images that are about square, as all stored ones are).
     """
     device = generator.device
-    area = _uniform(batch, (N_TRIES,), generator, device, *SCALE) * (height * width)
-    log_ratio = _uniform(batch, (N_TRIES,), generator, device, *map(math.log, RATIO))
+    area = uniform_draws(batch, (N_TRIES,), generator, device, *SCALE) * (height * width)
+    log_ratio = uniform_draws(batch, (N_TRIES,), generator, device, *map(math.log, RATIO))
     sizes = torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
     limits = _limits(height, width, device)
     fits = (sizes <= limits[..., None]).all(dim=0)

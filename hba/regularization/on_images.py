@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
 from hba.operations.geometric import Maps, covered, warp
-from hba.preprocessing import jittered, order_of_jitters
+from hba.preprocessing import jittered, order_of_jitters, uniform_draws
 from hba.utils.devices import whole_numbers
 
 
@@ -77,9 +77,7 @@ def cutout(
     the nearest whole number, halves to the even one. Centres are uniform over the pixels, so squares may overlap and
     are cut off at the border. Ref: DeVries and Taylor 2017; STN (MacKay et al. 2019), Appendix E.
     """
-    centres = draw_then_shard(
-        len(images), lambda n: torch.rand(n, most_holes, 2, generator=generator, device=images.device)
-    )
+    centres = uniform_draws(len(images), (most_holes, 2), generator, images.device)
     return with_holes(images, centres, length.detach().round(), holes.detach().round())
 
 
@@ -160,8 +158,7 @@ def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Te
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
-    pixels, device = images.shape[1:], images.device
-    dropped = draw_then_shard(len(images), lambda n: torch.rand(n, *pixels, generator=generator, device=device)) < rate
+    dropped = uniform_draws(len(images), images.shape[1:], generator, images.device) < rate
     kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
     return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
 
