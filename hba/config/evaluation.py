@@ -22,7 +22,7 @@ from hba.config.training import (
     source_of_weights,
 )
 from hba.data.arrays import DATASET_NAMES
-from hba.data.config import LAST_SEED, Seed, Size, format_of, has_columns, resolved_data
+from hba.data.config import LAST_SEED, Seed, Size, format_of, resolved_data
 from hba.errors import SettingsError
 from hba.preprocessing import Baseline
 from hba.utils.settings import DefaultText
@@ -168,7 +168,7 @@ def of_searched_images(searched: Values, data: str, given: Values, *, has_preset
     names = (
         *_OF_IMAGES,
         *(_OF_THESE_IMAGES if data == searched_on else ()),
-        *(_OF_COLUMNS if data not in DATASET_NAMES and has_columns(data) else ()),
+        *(_OF_COLUMNS if data not in DATASET_NAMES and format_of(data) in ("table", "saved") else ()),
         *(_OF_TABLES if data not in DATASET_NAMES and format_of(data) == "table" else ()),
         *(() if has_baseline else _OF_BASELINE),
     )

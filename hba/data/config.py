@@ -113,11 +113,6 @@ def format_of(data: str | Path) -> Format:
     return "npz" if path.suffix.lower() == ".npz" else "folder"
 
 
-def has_columns(data: str | Path) -> bool:
-    """Whether images and labels are in columns that have names."""
-    return format_of(data) in ("table", "saved")
-
-
 def display_name(data: str) -> str:
     """The last part of a path, and the one before it where the last is only a split: `animals`, `animals/train`."""
     path = Path(data)

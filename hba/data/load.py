@@ -50,7 +50,7 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) ->
 
 def find_source(config: DataConfig) -> Source:
     """The source that the settings name, with the classes asked for; DataError where there is none."""
-    columns = Columns(config.path_column, config.label_column, config.split_column, config.label_separator)
+    columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
     place, kind = Path(config.data), "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
@@ -62,7 +62,7 @@ def find_source(config: DataConfig) -> Source:
     if kind == "builtin":
         source = builtin_source(config.data, Path(config.data_root), config.download)
     elif kind == "table":
-        source = table_source(place, columns, config.skip_broken)
+        source = table_source(place, columns, config.label_separator, config.skip_broken)
     elif kind == "saved":
         source = saved_source(place, columns)
     else:

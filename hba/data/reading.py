@@ -14,7 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.errors import DataError, RunError
+from hba.errors import DataError
 from hba.utils.files import open_regular, reason_of, write_text
 
 NOT_READ = frozenset({"EPS"})
@@ -37,10 +37,7 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
     """Write left_out.csv into the folder atomically; remove it where no file is left out."""
     path = folder / LEFT_OUT_NAME
     if not left_out:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot remove {path}: {error.strerror}") from None
+        path.unlink(missing_ok=True)
         return
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -65,8 +65,7 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
 
 def _check_classes(source: Source, parts: Sequence[str]) -> None:
     """DataError where there are fewer images, or images of a class, than parts."""
-    labels, what = source.train.labels, source.name
-    fewest = len(labels)
+    labels, what, fewest = source.train.labels, source.name, len(source.train)
     if not is_multi_label(labels):
         counts = np.bincount(labels, minlength=len(source.class_names))
         fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"

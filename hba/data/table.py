@@ -38,38 +38,34 @@ SPLITS_FILE = "dataset_dict.json"
 """In what `datasets` saves of several splits."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns that were given, None where not. label_separator: between the labels of an image in a cell."""
-
-    path: str | None = None
-    label: str | None = None
-    split: str | None = None
-    label_separator: str | None = None
-
-    def find(self, role: Role, there: Sequence[str], data: object) -> str:
-        """The column that was given, or that with one of its usual names; DataError for none, and for several."""
-        given: str | None = getattr(self, role)
-        found = [name for name in there if (name == given if given else name.strip().casefold() in NAMES[role])]
-        if len(found) == 1:
-            return found[0]
-        meant = f"column {given!r}{did_you_mean(given, there)}" if given else f"single column called {NAMES[role][0]}"
-        columns = first_of([repr(name) for name in there], 8)
-        raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {columns}")
+Columns = Mapping[Role, str | None]
+"""Names of columns that were given, None where not."""
 
 
-def table_source(file: Path, columns: Columns, skip_broken: bool) -> Source:
+def find_column(role: Role, columns: Columns, there: Sequence[str], data: object) -> str:
+    """The column that was given, or that with one of its usual names; DataError for none, and for several."""
+    given = columns[role]
+    found = [name for name in there if (name == given if given else name.strip().casefold() in NAMES[role])]
+    if len(found) == 1:
+        return found[0]
+    meant = f"column {given!r}{did_you_mean(given, there)}" if given else f"single column called {NAMES[role][0]}"
+    shown = first_of([repr(name) for name in there], 8)
+    raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}")
+
+
+def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool) -> Source:
     """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
 
     Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Reads
     the table, and looks whether training and validation images exist; no image is opened, and test images are not
-    looked at before the source's function `test` is called. DataError for a table that cannot be used.
+    looked at before the source's function `test` is called. separator: between the labels of an image in a cell.
+    DataError for a table that cannot be used.
     """
-    table, separator = _read(file), columns.label_separator
+    table = _read(file)
     there = [str(name) for name in table.columns]
-    path, label = columns.find("path", there, file), columns.find("label", there, file)
-    has_splits = columns.split or any(name.strip().casefold() in NAMES["split"] for name in there)
-    split = columns.find("split", there, file) if has_splits and columns.split != NO_SPLITS else None
+    path, label = find_column("path", columns, there, file), find_column("label", columns, there, file)
+    has_splits = columns["split"] or any(name.strip().casefold() in NAMES["split"] for name in there)
+    split = find_column("split", columns, there, file) if has_splits and columns["split"] != NO_SPLITS else None
     rows: dict[str, list[tuple[tuple[str, ...], Path]]] = {}
     number_of: dict[str, int] = {}
     roles = [SPLITS[0]] * len(table) if split is None else table[split]
@@ -209,8 +205,8 @@ def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
 
     def find(role: Role, kind: type, others: Sequence[str]) -> str:
         found = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
-        is_given = getattr(columns, role) is not None
-        return found[0] if len(found) == 1 and not is_given else columns.find(role, others or found, folder)
+        is_clear = len(found) == 1 and columns[role] is None
+        return found[0] if is_clear else find_column(role, columns, others or found, folder)
 
     image = find("path", datasets.Image, ())
     label = find("label", datasets.ClassLabel, [name for name in dataset.features if name != image])

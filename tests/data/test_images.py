@@ -1,6 +1,5 @@
 """Images in memory: what is converted, what is refused, and torch Datasets in the place of a folder."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,14 @@ import torch
 from in_memory import in_memory
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset, load_search_data
 from hba.data.config import DataConfig
 from hba.data.load import as_evaluation_data, as_search_data, check_data, check_settings_of_dataset
-from hba.errors import DataError, HbaError, SettingsError
+from hba.errors import DataError, HbaError
 
 BYTES = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
 LABELS = torch.arange(6) % 2
@@ -51,22 +50,17 @@ def test_images_and_labels_are_the_same_however_they_are_given() -> None:
 def test_what_cannot_be_images_or_labels_is_refused() -> None:
     for images, named in (
         (BYTES.float(), "float32"),
-        (BYTES.int(), "int32"),
         (BYTES.float() * float("nan"), "float32"),
         (torch.zeros(6, 8, 8, 8, dtype=torch.uint8), "(6, 8, 8, 8)"),
-        (torch.zeros(6, 0, 8, 8, dtype=torch.uint8), "(6, 0, 8, 8)"),
         (BYTES[0, 0], "(8, 8)"),
         (["a"] * 6, "list"),
-        (None, "NoneType"),
     ):
         refused(named, lambda images=images: LabelledImages(images, LABELS))
     for labels, named in (
         (LABELS[:5], "(5,)"),
         (LABELS.float(), "float32"),
-        (LABELS.bool(), "bool"),
         (["cat"] * 6, "text"),
         (MATRIX * 2, "0 and 1"),
-        (MATRIX[:5], "(5, 2)"),
     ):
         refused(named, lambda labels=labels: LabelledImages(BYTES, labels))
 
@@ -76,7 +70,6 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
     assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
     for names, train, val, named in (
         ("ab", data, data, "'ab'"),
-        (("a",), data, data, "0 to 1"),
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
         (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val image"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
@@ -112,11 +105,6 @@ class Pictures(Dataset[Any]):
         tensor = torch.from_numpy(pixels).permute(2, 0, 1)
         images = {"PIL": Image.fromarray(pixels), "array": pixels, "uint8": tensor, "float": tensor / 255}
         return images[self.kind], index % 2
-
-
-class Stream(IterableDataset[Any]):
-    def __iter__(self) -> Iterator[Any]:
-        yield BYTES[0], 0
 
 
 def config(**settings: Any) -> DataConfig:
@@ -165,23 +153,16 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
     for data, named in (
         ((pictures, pictures), "pair"),
         (DataLoader(pictures), "DataLoader"),
-        (Stream(), "Stream"),
         ([], "empty"),
         ([1, 2], "number 0"),
         ([(image, 0), (image, 0.5)], "number 1"),
-        ([(image, 0), (image, True)], "number 1"),
-        ([(image, 0), (BYTES.float(), 1)], "number 1"),
         ([(torch.zeros(4, 8, 8), 0)], "4 channels"),
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
         refused(named, lambda data=data: as_search_data(data, config()))
-    single: list[Any] = [pictures, [pictures[0], pictures[1]]]
-    for one in single:
-        refused("(train, test)", lambda one=one: as_evaluation_data(one, config()))
-    for name in ("download", "stream", "workers", "classes", "skip_broken", "data_root"):
-        with pytest.raises(SettingsError, match=name):
-            check_settings_of_dataset({name: 1})
+    refused("(train, test)", lambda: as_evaluation_data(pictures, config()))
+    refused("workers", lambda: check_settings_of_dataset({"workers": 1}))
     refused("number 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
         hba.search((pictures, pictures), epochs=1)
