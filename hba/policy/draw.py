@@ -170,13 +170,6 @@ def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return ((values - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
 
 
-def moved_by(space: SearchSpace, values: Tensor, offset: Tensor) -> Tensor:
-    """Values (..., n) whose logits are moved by an offset (..., n); those at an end of their range stay."""
-    low, high = space.bounds(values)
-    moved = low.lerp(high, (logits_between(values, low, high) + offset).sigmoid())
-    return torch.where(offset == 0, values, moved)
-
-
 def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
     """The entry of each slot's magnitude in a row (n,), or in rows (B, n), for slots (B, S); 0 where there is none."""
     columns = space.slot_columns(rows.device).magnitude

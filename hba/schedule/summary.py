@@ -27,7 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.policy.draw import Floats, count_limits, mean_probabilities, moved_by, poisson_binomial
+from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
@@ -108,7 +108,9 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
     """The schedules whose rows are one spread of logits below, and above."""
     values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)
-    below, above = (moved_by(schedule.space, values, sign * spread).numpy() for sign in (-1, 1))
+    logits = schedule.space.encode(values)
+    moved = (schedule.space.decode(logits + sign * spread) for sign in (-1, 1))
+    below, above = (values.where(spread == 0, one).numpy() for one in moved)
     return dataclasses.replace(schedule, values=below), dataclasses.replace(schedule, values=above)
 
 

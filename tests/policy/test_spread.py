@@ -13,12 +13,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import (
-    BatchSample,
-    draw_with_trace,
-    mean_probabilities,
-    moved_by,
-)
+from hba.policy.draw import BatchSample, draw_with_trace, mean_probabilities
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
@@ -70,7 +65,6 @@ def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: 
     for infinite in (math.inf, -math.inf):
         values = space.decode(torch.full((space.n,), infinite))
         assert torch.equal(mean_probabilities(space, values, torch.full((space.n,), spread)), values)
-        assert torch.equal(moved_by(space, values, torch.full((space.n,), spread)), values)
     ends = space.decode(torch.full((space.n,), math.inf))
     draw = draw_with_trace(space, ends, 500, seeded(0), torch.full((space.n,), spread))[0]
     expected = {
