@@ -32,12 +32,6 @@ DROPPED: Mapping[str, Any] = MappingProxyType(
     {"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running", "batched_members": True}
 )
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
-ARGUMENTS = (
-    *("algorithm", "network", "out", "resume", "callback", "progress", "preset", "paper", "budget_seconds", "config"),
-)
-"""Arguments of `hba.search`, whose names no setting can have."""
-COMPONENTS: Mapping[str, str] = MappingProxyType({"model": "network", "space": "space"})
-"""By setting, the argument of hba.search that can replace it by an object, which config.json cannot hold."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
 computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
@@ -162,7 +156,7 @@ def from_config(
     missing = {*components} - {*own, *(() if resume else given)}
     if differing := [*missing, *({*own} - {*components} if resume else ())]:
         had, do = ("a", "give") if missing else ("no", "omit")
-        argument = COMPONENTS[differing[0]]
+        argument = "network" if differing[0] == "model" else differing[0]
         raise SettingsError(f"the search of {file} had {had} {argument} of its own; {do} {argument} in Python")
     if resume:
         check_unchanged(path, earlier.flat(), given, {"algorithm"} & given.keys())
@@ -251,8 +245,6 @@ def _algorithm_of(settings: Mapping[str, Any]) -> tuple[type[Algorithm], Algorit
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or ALGORITHMS.get(name, kind) is not kind:
         raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
-    if clash := [one for one in kind.model_fields if one in (*CommonSearchConfig.model_fields, *ARGUMENTS)]:
-        raise SettingsError(f"{clash[0]} of algorithm {name} is a setting or an argument of every search; rename it")
     return kind, given if isinstance(given, Algorithm) else None
 
 

@@ -185,10 +185,9 @@ class ImageSearchContext(SearchContext):
 
     def plan(self, updates: UpdateSchedule, **common: Any) -> SearchPlan:
         config, data = self.config, self.task.data
-        wanted, n_classes = LEAST_VALIDATION_IMAGES, len(data.class_names)
+        wanted = LEAST_VALIDATION_IMAGES * len(data.class_names)
         too_few = (
-            f"{len(data.val)} validation images of {n_classes} classes are too few to tell good augmentation from bad: "
-            f"give at least {wanted} a class, by more images or a larger val_size."
+            f"{len(data.val)} validation images are too few to judge augmentation; give at least {wanted}, by val_size."
         )
         notes = (
             *data.facts,
@@ -197,7 +196,7 @@ class ImageSearchContext(SearchContext):
             config.baseline_note(),
             *common.pop("notes"),
             updates.advice(config.epochs, common["policy_steps"]),
-            too_few if len(data.val) < wanted * n_classes else None,
+            too_few if len(data.val) < wanted else None,
         )
         return SearchPlan(
             data=data.name,

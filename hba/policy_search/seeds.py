@@ -98,10 +98,8 @@ def _check(seeds: int | None, resume: bool, jobs: int, cluster: str | None, sett
     """Raise SettingsError for arguments that contradict each other."""
     if not resume and (seeds is None or seeds < 2):
         raise SettingsError(f"seeds must be at least 2, got {seeds}; for one search, omit it")
-    if jobs < 1 or (jobs > 1 and (cluster is not None or size() > 1)):
-        raise SettingsError(f"jobs must be at least 1, and 1 with a cluster or with torchrun, got {jobs}")
-    if cluster is not None and size() > 1:
-        raise SettingsError(f"{size()} processes make one search after the other together; omit cluster")
+    if jobs < 1 or [jobs > 1, cluster is not None, size() > 1].count(True) > 1:
+        raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
     if settings.get("budget_seconds") is not None:
         raise SettingsError("a budget would end each search with another number of epochs; give epochs")
 
@@ -141,9 +139,7 @@ def _write_configs(folder: Path, seeds: Sequence[int], settings: Mapping[str, An
 
 
 def _given_again(data: Any, settings: Mapping[str, Any], resume: bool) -> dict[str, Any]:
-    """Arguments of each search besides the settings in its folder: objects, which no file holds, and if the searches
-    are resumed, what may change.
-    """
+    """Arguments of each search that its folder does not hold: objects, and of a resumed search all that are given."""
     if not (data is None or is_dataset(data) or isinstance(data, SearchData)):
         data = resolved_data({"data": data})["data"] if resume else None
     objects = [name for name in OF_OBJECTS if not isinstance(settings.get(name), str | None)]

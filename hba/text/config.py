@@ -71,10 +71,14 @@ OF_IMAGES = (
 """Settings of these algorithms that need images or operations."""
 
 
+def _absolute(path: Any) -> Any:
+    return str(Path(path).resolve()) if isinstance(path, str | Path) else path
+
+
 class TextTrainingConfig(Settings):
     """Settings that a search and an evaluation on text share."""
 
-    data: str
+    data: Annotated[str, BeforeValidator(_absolute)]
     """Folder of text: train.txt, valid.txt and test.txt, words between blanks."""
     vocabulary_size: Annotated[int, Field(ge=3)] = 10_000
     """Most words that the model knows, the most frequent ones of the training text; <unk> stands for all others."""
@@ -148,9 +152,3 @@ class TextEvaluationConfig(TextTrainingConfig):
 
     seeds: Size = 3
     """Trainings of each row, with the seeds 0, 1, ..."""
-
-
-def resolved(settings: Mapping[str, Any], data: str | Path | None) -> dict[str, Any]:
-    """The settings with data, if given, as the absolute path of the folder."""
-    given = settings.get("data") if data is None else data
-    return {**settings, **({"data": str(Path(given).resolve())} if isinstance(given, str | Path) else {})}

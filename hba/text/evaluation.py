@@ -23,7 +23,7 @@ from hba.report.results import RESULTS_NAME, TEXT_EVALUATION
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, resolved, tunable
+from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
@@ -178,7 +178,7 @@ def evaluate(
     callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
-    config = _config(found, resolved(settings, data))
+    config = _config(found, settings if data is None else {**settings, "data": data})
     if resume and folder is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     corpus = Corpus.read(config.data, config.vocabulary_size)

@@ -29,7 +29,7 @@ from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import hyperparameters_of
 from hba.regularization.in_training import DROPOUT
-from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned, resolved
+from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
@@ -263,7 +263,7 @@ def search(
     check_single_process("a search on text")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
-    given = resolved(settings, data)
+    given = settings if data is None else {**settings, "data": data}
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
         if resume and folder is not None:
