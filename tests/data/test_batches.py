@@ -1,6 +1,5 @@
 """Batches: order, drop-last, state; standardisation."""
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -67,18 +66,6 @@ def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
     assert stream.batches_per_pass == 1
     for _ in range(3):
         assert sorted(numbers(stream.next())) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("n_before", [0, 1, 2, 3, 7])
-def test_a_restored_stream_goes_on_as_the_saved_one(n_before: int) -> None:
-    stream = BatchStream(numbered(10), 3, seed=0)
-    for _ in range(n_before):
-        stream.next()
-    state = stream.state_dict()
-    expected = [numbers(stream.next()) for _ in range(10)]
-    other = BatchStream(numbered(10), 3, seed=99)
-    other.load_state_dict(state)
-    assert [numbers(other.next()) for _ in range(10)] == expected
 
 
 def test_batches_are_floats_from_0_to_1() -> None:

@@ -129,22 +129,6 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(tmp_path
     assert np.array_equal(read(source.test(), 32).images, test)
 
 
-@pytest.mark.usefixtures("any_file_is_whole")
-def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
-    folder = tmp_path / "cifar-100-python"
-    train, fine = pixels_of(200, 3, 32, 32), labels_of(200, 100).tolist()
-    coarse = labels_of(200, 20).tolist()
-    write_cifar(folder, "train", train, fine_labels=fine, coarse_labels=coarse)
-    write_cifar(folder, "test", train[:100], fine_labels=fine[:100], coarse_labels=coarse[:100])
-    names = [f"fine {index}" for index in range(100)]
-    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": names, "coarse_label_names": ["coarse"] * 20}))
-    source = builtin_source("cifar100", tmp_path, False)
-    data = read(source.train, 32)
-    assert np.array_equal(data.images, train)
-    assert data.labels.tolist() == fine
-    assert source.class_names == tuple(names)
-
-
 # SVHN: Matlab files with X of shape (32, 32, 3, n) and the digit 0 labelled 10.
 
 

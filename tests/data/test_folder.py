@@ -162,24 +162,15 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Pat
     assert folder_source(folder).class_names == ("cat", "dog", "runs")
 
 
-def test_formats_and_names_of_data(tmp_path: Path) -> None:
+def test_formats_and_names_of_data() -> None:
     formats = {"a.csv": "table", "a.TSV": "table", "a.parquet": "table", "a.pq": "table", "a.npz": "npz", "a": "folder"}
     assert {name: format_of(name) for name in formats} == formats
-    for kind, file in (
-        ("saved", "dataset_dict.json"),
-        ("prepared", "prepared_images.json"),
-        ("prepared", "preparing.json"),
-    ):
-        (tmp_path / file.replace(".json", ".hba")).mkdir()
-        (tmp_path / file.replace(".json", ".hba") / file).touch()
-        assert format_of(tmp_path / file.replace(".json", ".hba")) == kind
     for data, display, run in (
         ("/a/pets", "pets", "pets"),
         ("/a/pets/train", "pets/train", "pets-train"),
         ("/a/pets/test.csv", "pets/test.csv", "pets-test"),
         ("/a/pets.npz", "pets.npz", "pets"),
         ("/a/v1.0", "v1.0", "v1.0"),
-        (str(tmp_path / "preparing.hba"), "preparing.hba", "preparing"),
         ("digits", "digits", "digits"),
     ):
         assert (display_name(data), run_name(data)) == (display, run)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from in_memory import in_memory
 from opened_images import record_images
 from own_formats import CLASSES, WRITERS, write_images
@@ -14,7 +13,6 @@ from own_formats import CLASSES, WRITERS, write_images
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.leakage import SeenImages, all_hashes
-from hba.data.loader import StreamedImages
 from hba.errors import DataError, SettingsError
 
 SPLIT = {"train": 5, "val": 2, "test": 3}
@@ -90,23 +88,6 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monke
         assert len(set(opened) - of_search) == 8 == search.test_images
 
 
-def test_files_of_a_table_are_streamed_and_other_formats_cannot_be(tmp_path: Path) -> None:
-    folder = tmp_path / "images"
-    shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, SPLIT)]
-    config = config_of(WRITERS["csv"](tmp_path, shown), stream=True, workers=0)
-    of_table, of_folder = load_search_data(config), load_search_data(config_of(folder, stream=True, workers=0))
-    assert isinstance(of_table.train, StreamedImages)
-    assert of_table.train.fingerprint() == of_folder.train.fingerprint()
-    ((images, labels),) = of_table.train.once(100)
-    kept = in_memory(load_search_data(config_of(folder)).train)
-    assert torch.equal(images, kept.images)
-    assert torch.equal(labels, kept.labels)
-    assert load_evaluation_data(config).is_streamed
-    for data in (WRITERS["npz"](tmp_path, shown), WRITERS["saved"](tmp_path, shown), Path("digits")):
-        with pytest.raises(DataError, match="stream"):
-            load_search_data(config_of(data, stream=True))
-
-
 @pytest.mark.parametrize("kind", WRITERS)
 def test_what_a_search_has_seen_is_known_again(kind: str, tmp_path: Path) -> None:
     """In the same data split otherwise, and for files in a folder as well."""
@@ -150,3 +131,6 @@ def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:
             load_search_data(config_of(data, **setting))
     with pytest.raises(DataError, match="did you mean digits"):
         load_search_data(config_of(Path("digit")))
+    for place in (data, Path("digits")):
+        with pytest.raises(DataError, match="stream"):
+            load_search_data(config_of(place, stream=True))

@@ -85,19 +85,6 @@ def test_a_palette_image_has_its_palettes_colours(tmp_path: Path) -> None:
     assert color_of(read_image(save(tmp_path / "a.png", palette_image()), 4)) == GREEN
 
 
-def test_a_transparent_colour_of_a_palette_lies_on_white(tmp_path: Path) -> None:
-    assert color_of(read_image(save(tmp_path / "a.png", palette_image(), transparency=1), 4)) == (255, 255, 255)
-    assert color_of(read_image(save(tmp_path / "b.png", palette_image(), transparency=2), 4)) == GREEN
-    half = bytes([255, 153, 255])
-    # Green at an opacity of 153 / 255 = 0.6.
-    assert color_of(read_image(save(tmp_path / "c.png", palette_image(), transparency=half), 4)) == (102, 255, 102)
-
-
-def test_a_jpeg_in_printing_colours_becomes_rgb(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.jpg", plain_image((0, 255, 255, 0), mode="CMYK"), quality=100)
-    assert color_of(read_image(path, 4)) == pytest.approx(RED, abs=3)
-
-
 LEVELS = {"a": 20, "b": 90, "c": 160, "d": 230}
 
 
