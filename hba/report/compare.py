@@ -1,12 +1,13 @@
 """Runs side by side: which settings differ, and what was found."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
 from hba.report.findings import error_definition
-from hba.report.page import setting_text
+from hba.report.page import settings_facts
 from hba.report.results import mean_of
 from hba.report.run import Run
 from hba.report.tables import Table, share
@@ -30,34 +31,30 @@ class Comparison:
 
     def tables(self) -> Mapping[str, Table]:
         """By title, a column for each run; those without a row are left out."""
+        settings = [*self._differing(_of_search), *self._differing(_of_evaluation, " (evaluation)")]
         found = {
-            SETTINGS: self._settings(),
+            SETTINGS: Table(("", *self.runs), tuple(settings)),
             VALIDATION: self._table(_validation),
             TEST: self._table(_test_errors),
             SCHEDULES: self._table(_operations, corner="images (probability, magnitude)"),
-            REGULARIZERS: self._table(_regularizers, missing="-"),
+            REGULARIZERS: self._table(_regularizers, "-"),
         }
         return {title: table for title, table in found.items() if table.rows}
 
+    def _differing(self, of_run: Callable[[Run], Cells], suffix: str = "") -> Iterator[tuple[str, ...]]:
+        """Rows of the settings that the runs which have any do not share; a dash where a run lacks one."""
+        known = [bool(of_run(run)) for run in self.runs.values()]
+        for name, *cells in self._table(of_run, "-").rows:
+            values = {"not set" if cell == "-" else cell for cell in itertools.compress(cells, known)}
+            if name not in WHERE and len(values) > 1:
+                yield name + suffix, *cells
+
     def _table(self, of_run: Callable[[Run], Cells], missing: str = "", corner: str = "") -> Table:
         """A row for each name that a run has something of, in the order of their first mention."""
-        cells = {name: of_run(run) for name, run in self.runs.items()}
-        names = dict.fromkeys(name for found in cells.values() for name in found)
-        rows = tuple((name, *(found.get(name, missing) for found in cells.values())) for name in names)
+        cells = [of_run(run) for run in self.runs.values()]
+        names = dict.fromkeys(name for found in cells for name in found)
+        rows = tuple((name, *(found.get(name, missing) for found in cells)) for name in names)
         return Table((corner, *self.runs), rows)
-
-    def _settings(self) -> Table:
-        """Settings of searches and of evaluations that the runs of a kind do not share; a dash where a run has none."""
-        rows = []
-        for suffix, settings_of in (("", _search_settings), (" (evaluation)", _evaluation_settings)):
-            by_run = {name: settings_of(run) for name, run in self.runs.items()}
-            known = [settings for settings in by_run.values() if settings]
-            for setting in dict.fromkeys(setting for settings in known for setting in settings):
-                values = [settings.get(setting) for settings in known]
-                if setting not in WHERE and any(value != values[0] for value in values):
-                    shown = (_value(settings, setting) for settings in by_run.values())
-                    rows.append((f"{setting}{suffix}", *shown))
-        return Table(("", *self.runs), tuple(rows))
 
 
 def compare(*runs: str | Path) -> Comparison:
@@ -67,28 +64,20 @@ def compare(*runs: str | Path) -> Comparison:
     """
     if not runs:
         raise SettingsError("compare needs at least one run, the folder of a search or an evaluation")
-    found = [Run.read(folder) for folder in runs]
-    return Comparison(dict(zip(_names(found), found, strict=True)))
+    found, names = [Run.read(folder) for folder in runs], [Path(folder).resolve().name for folder in runs]
+    # Two runs of one name have their paths, and one that is given twice a number.
+    names = [str(folder) if names.count(name) > 1 else name for folder, name in zip(runs, names, strict=True)]
+    unique = [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1)]
+    return Comparison(dict(zip(unique, found, strict=True)))
 
 
-def _names(runs: Sequence[Run]) -> list[str]:
-    """The folders' names, with their parents' where two are the same; a folder that is given twice has a number."""
-    short = [run.name for run in runs]
-    paths = ["/".join(run.folder.resolve().parts[-2:]) for run in runs]
-    names = [path if short.count(name) > 1 else name for name, path in zip(short, paths, strict=True)]
-    return [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1)]
+def _of_search(run: Run) -> Cells:
+    return {} if run.search is None else {name: text or "not set" for name, text in settings_facts(run.search.settings)}
 
 
-def _search_settings(run: Run) -> Mapping[str, object]:
-    return {} if run.search is None else run.search.settings
-
-
-def _evaluation_settings(run: Run) -> Mapping[str, object]:
-    return {} if run.evaluation is None else run.evaluation.results.settings
-
-
-def _value(settings: Mapping[str, object], name: str) -> str:
-    return setting_text(settings[name]) or "not set" if name in settings else "-"
+def _of_evaluation(run: Run) -> Cells:
+    settings = {} if run.evaluation is None else run.evaluation.results.settings
+    return {name: text or "not set" for name, text in settings_facts(settings)}
 
 
 def _validation(run: Run) -> Cells:
