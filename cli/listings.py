@@ -27,7 +27,7 @@ def models() -> None:
     import torch
 
     from hba.hypernet.sharing import SHARING, working_strategies
-    from hba.models import IMAGENET_NETWORKS, MODELS, PATTERNS, PUBLISHED, TIMM_PATTERN
+    from hba.models import IMAGENET_NETWORKS, MODELS, PATTERNS
 
     rows = []
     for name, build in MODELS.items():
@@ -39,11 +39,11 @@ def models() -> None:
         sharing = working_strategies(network)
         shapes = (f"2x3x{size}x{size}", f"2x{n_classes}")
         known = "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
-        rows.append((name, f"{parameters / 1e6:.2f} M", PUBLISHED.get(name, "-"), *shapes, known))
-    console().print(table(("name", "parameters", "published", "input", "output", "--sharing"), rows))
+        rows.append((name, f"{parameters / 1e6:.2f} M", *shapes, known))
+    console().print(table(("name", "parameters", "input", "output", "--sharing"), rows))
     say("Parameters at 10 classes, at 1000 for 224x224. Input and output are those of a batch of 2 images.")
     say(f"--sharing: `any` is any of {', '.join(SHARING)}.")
-    say(f"--model also takes any {', '.join(PATTERNS)}, and {TIMM_PATTERN} where timm is installed.")
+    say(f"--model also takes any {', '.join(PATTERNS)}, and timm:<name> where timm is installed.")
 
 
 @click.command()

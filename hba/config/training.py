@@ -15,7 +15,7 @@ from hba.data.config import DataConfig, Seed, Size
 from hba.data.images import Colors
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
-from hba.models import Pretrained, Start, find_model
+from hba.models import Start, find_model
 from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_facts
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -166,7 +166,7 @@ class TrainingConfig(DataConfig):
 
     def network_start(self) -> Start | None:
         """The pretrained weights, read now, because a file may change; None for random weights."""
-        return None if self.pretrained is None else Start(Pretrained.of(self.model, self.pretrained), self.freeze)
+        return None if self.pretrained is None else Start.of(self.model, self.pretrained, self.freeze)
 
     def colors_of_network(self) -> tuple[Colors, Colors] | None:
         """Mean and standard deviation to standardise by; None for those of the training images."""

@@ -15,13 +15,13 @@ from hba.models.pyramidnet import PyramidNet
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake
 from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN
-from hba.models.timm_networks import PREFIX, Pretrained, Start, find_timm_network
+from hba.models.timm_networks import PREFIX, Start, find_timm_network
 from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 from hba.utils.text import unknown
 
-__all__ = ["MODELS", "PATTERNS", "Pretrained", "Start", "build_model", "find_model"]
+__all__ = ["MODELS", "PATTERNS", "Start", "build_model", "find_model"]
 
 Build = Callable[..., nn.Module]
 """From the number of classes, by default 3 channels, and image_size, by default 32, if layers depend on it."""
@@ -78,21 +78,6 @@ PATTERNS: Mapping[str, Family] = MappingProxyType(
         "mlp-<width>": Family(MLP),
     }
 )
-TIMM_PATTERN = f"{PREFIX}<name>"
-
-PUBLISHED: Mapping[str, str] = MappingProxyType(
-    {
-        "wrn-40-2": "2.2 M, Zagoruyko and Komodakis 2016",
-        "wrn-28-10": "36.5 M, Zagoruyko and Komodakis 2016",
-        "resnet-18": "11.7 M, torchvision",
-        "resnet-50": "25.6 M, torchvision",
-        "shake-shake-26-2x32d": "2.9 M, Gastaldi 2017",
-        "shake-shake-26-2x96d": "26.2 M, Gastaldi 2017",
-        "pyramidnet-272-200": "26.0 M, Han et al. 2017",
-        "alexnet-stn": "23.3 M, Bae and Grosse's code",
-    }
-)
-"""Published numbers of parameters, with 1000 classes for torchvision's and 10 for the others."""
 IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
 """Networks for 224x224 pixels and 1000 classes; all others are for 32x32, and counted at 10 classes."""
 
@@ -112,7 +97,7 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
             if not family.is_valid(*numbers):
                 raise SettingsError(f"the model {pattern} needs {family.needs}, got {name}")
             return partial(family.network, *numbers)
-    raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {TIMM_PATTERN}")
+    raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {PREFIX}<name>")
 
 
 def build_model(
@@ -126,11 +111,8 @@ def build_model(
     """A freshly initialized network, whose weights depend on the seed only; the global generator is not touched.
 
     image_size: side in pixels of the images, 32 by default if layers depend on it; SettingsError if the network cannot
-    take them. start: pretrained weights, except for a head that does not fit. in_channels: of the images; SettingsError
-    for pretrained weights unless it is 3.
+    take them. start: pretrained weights, except for a head that does not fit.
     """
-    if start is not None and in_channels != 3:
-        raise SettingsError(f"pretrained weights are for images of 3 channels, got {in_channels}; omit pretrained")
     build = find_model(name, may_have_tag=start is not None)
     depends_on_size = image_size is not None and "image_size" in inspect.signature(build).parameters
     with default_generators(torch.device("cpu"), seed):

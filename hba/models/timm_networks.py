@@ -85,30 +85,6 @@ def timm_facts(name: str) -> TimmFacts:
     return TimmFacts(tuple(found.mean), tuple(found.std), found.input_size[-1], heads, bool(found.has_weights))
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """Pretrained weights of a model, whose name has timm's prefix.
-
-    source: TIMM, or the path of a file. sha256: of the file, or of the names and values of timm's weights.
-    """
-
-    model: str
-    source: str
-    sha256: str
-
-    @staticmethod
-    def of(model: str, source: str) -> "Pretrained":
-        """The weights as they are now. SettingsError if they cannot be read or downloaded."""
-        return Pretrained(model, source, _read(model, source)[1])
-
-    def read(self) -> Weights:
-        """Weights by name, on the CPU. RunError if they have changed."""
-        weights, sha256 = _read(self.model, self.source)
-        if sha256 != self.sha256:
-            raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start anew")
-        return weights
-
-
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
     digest = hashlib.sha256()
@@ -235,28 +211,43 @@ def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Pretrained weights and the part of the network that is frozen, as `freeze` takes it."""
+    """Pretrained weights of a model, whose name has timm's prefix, and the part that is frozen, as `freeze` takes it.
 
-    pretrained: Pretrained
+    source: TIMM, or the path of a file. sha256: of the file, or of the names and values of timm's weights.
+    """
+
+    model: str
+    source: str
     frozen: str
+    sha256: str
+
+    @staticmethod
+    def of(model: str, source: str, frozen: str = NOTHING) -> "Start":
+        """The weights as they are now. SettingsError if they cannot be read or downloaded."""
+        return Start(model, source, frozen, _read(model, source)[1])
+
+    def read(self) -> Weights:
+        """Weights by name, on the CPU. RunError if they have changed."""
+        weights, sha256 = _read(self.model, self.source)
+        if sha256 != self.sha256:
+            raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start anew")
+        return weights
 
     def give(self, network: nn.Module) -> None:
         """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit."""
-        heads = timm_facts(self.pretrained.model).heads
-        load_weights(network, self.pretrained.read(), heads, self.pretrained.source)
+        heads = timm_facts(self.model).heads
+        load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 
     def note(self, network: nn.Module, n_classes: int) -> str:
         """One sentence on a network that was started so: its weights, its head, and what is frozen."""
-        source, heads = self.pretrained.source, timm_facts(self.pretrained.model).heads
-        head = "a new head for {}, which the seed decides"
-        if has_its_head(network, self.pretrained.read(), heads):
-            head = "their own head for {}"
+        has_head = has_its_head(network, self.read(), timm_facts(self.model).heads)
+        head = f"head for {counted(n_classes, 'class', 'classes')}"
+        head = f"their own {head}" if has_head else f"a new {head}, which the seed decides"
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
-        total = sum(one.numel() for one in parameters)
         return (
-            f"Pretrained weights: {'those of timm' if source == TIMM else source} (SHA-256 "
-            f"{self.pretrained.sha256[:DIGITS]}...), with {head.format(counted(n_classes, 'class', 'classes'))}; "
-            f"{frozen:,} of {total:,} parameters are frozen."
+            f"Pretrained weights: {'those of timm' if self.source == TIMM else self.source} (SHA-256 "
+            f"{self.sha256[:DIGITS]}...), with {head}; "
+            f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

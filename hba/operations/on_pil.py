@@ -6,7 +6,7 @@ the place (x, y) in [0, 1) of width and height, and PIL's resampling filter. It 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from PIL import Image, ImageEnhance, ImageOps
 from PIL.Image import Resampling, Transform
@@ -48,8 +48,7 @@ def solarize(image: Image.Image, threshold: float) -> Image.Image:
     return ImageOps.solarize(image, threshold)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Enhancer:
+class Enhancer(NamedTuple):
     """The operation of one of PIL's enhancers."""
 
     enhance: Callable[[Image.Image], ImageEnhance._Enhance]

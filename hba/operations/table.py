@@ -34,8 +34,8 @@ _ROWS = (
     _stretch("Equalize", color.equalize, pil="ImageOps.equalize", on_pil=ImageOps.equalize),
     _curve("Solarize", color.solarize, (0.0, 255.0), _FIRST_LEVEL, 256.0, "ImageOps.solarize", on_pil.solarize),
     _curve("Posterize", color.posterize, (0.0, 8.0), "bits kept", 8.0, "ImageOps.posterize", on_pil.posterize),
-    _blend("Contrast", color.mean_gray, *_FACTORS, "ImageEnhance.Contrast", Enhancer(ImageEnhance.Contrast)),
-    _blend("Color", color.gray, *_FACTORS, "ImageEnhance.Color", Enhancer(ImageEnhance.Color)),
+    _blend("Contrast", color.mean_gray, *_FACTORS, "ImageEnhance.Contrast", Enhancer(ImageEnhance.Contrast)),  # type: ignore[arg-type]
+    _blend("Color", color.gray, *_FACTORS, "ImageEnhance.Color", Enhancer(ImageEnhance.Color)),  # type: ignore[arg-type]
     _blend_any("Brightness", color.black, *_FACTORS, "ImageEnhance.Brightness", Enhancer(ImageEnhance.Brightness)),
     _blend_any("Sharpness", color.smooth, *_FACTORS, "ImageEnhance.Sharpness", Enhancer(ImageEnhance.Sharpness)),
     Operation(

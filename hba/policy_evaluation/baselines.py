@@ -79,7 +79,7 @@ class RowConfig:
     @property
     def weights(self) -> str | None:
         """SHA-256 of the pretrained weights; None for fresh ones."""
-        return None if self.start is None else self.start.pretrained.sha256
+        return None if self.start is None else self.start.sha256
 
 
 Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]

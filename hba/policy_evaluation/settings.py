@@ -63,9 +63,9 @@ def settle(
         config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     start, recorded = config.network_start(), schedule.provenance.get("pretrained")
     before = recorded.get("sha256") if isinstance(recorded, Mapping) else None
-    if start is not None and "pretrained" not in settings and before not in (None, start.pretrained.sha256):
+    if start is not None and "pretrained" not in settings and before not in (None, start.sha256):
         raise SettingsError(
-            f"the pretrained weights in {start.pretrained.source} have changed since the search of the schedule; give "
+            f"the pretrained weights in {start.source} have changed since the search of the schedule; give "
             "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
     return config, start, EvaluationConfig.inherited(searched, settings, preset, has_own_network=has_own_network)

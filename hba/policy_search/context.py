@@ -152,7 +152,7 @@ class ImageSearchContext(SearchContext):
             "network": model,
             **({} if network is None else {"structure of the network": CustomNetwork.of(network).structure}),
             "kind of device": device.type,
-            **({} if start is None else {PRETRAINED: start.pretrained.sha256}),
+            **({} if start is None else {PRETRAINED: start.sha256}),
             "search space": identity_of_space(space),
         }
         # Nothing is known of a test split for images in memory, whatever their name.

@@ -220,7 +220,7 @@ def test_presets_are_printed_as_options_that_make_the_same_settings() -> None:
 def test_models_and_operations_are_listed(registered: object) -> None:
     rows = {row[0]: row[1:] for row in rows_in(said("models")) if row[0]}
     assert set(MODELS) <= set(rows)
-    assert rows["wrn-10-1"] == ["0.08 M", "-", "2x3x32x32", "2x10", "any"]
+    assert rows["wrn-10-1"] == ["0.08 M", "2x3x32x32", "2x10", "any"]
     for space, found in SPACES.items():
         shown = [row[0] for row in rows_in(said("operations", "--space", space)) if row[0]]
         assert shown == [row[0] for row in magnitude_table(found)]

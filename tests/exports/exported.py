@@ -43,7 +43,7 @@ def pictures() -> list[Image.Image]:
 
 def module_of(text: str) -> Any:
     """What the file defines."""
-    module = types.ModuleType("exported")
+    module = types.ModuleType("policy_of_a_text")
     exec(compile(text, "exported.py", "exec"), vars(module))
     return module
 

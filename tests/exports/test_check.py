@@ -55,7 +55,10 @@ def test_what_albumentations_does_otherwise_is_found() -> None:
 def test_what_differs_is_found() -> None:
     schedule = schedule_of("hba")
     text = hba.export(schedule, "torchvision")
-    for old, new in (("Operation(ImageOps.invert)", "Operation(ImageOps.mirror)"), ("at < chance", "at >= chance")):
+    for old, new in (
+        ("Operation(ImageOps.invert)", "Operation(ImageOps.mirror)"),
+        ("uniform[slot] < row", "uniform[slot] >= row"),
+    ):
         found = checked(text.replace(old, new), "torchvision", schedule)
         assert [name for name, one in found.items() if not one.is_exact] == [WHOLE]
         assert found[WHOLE].largest > 100

@@ -15,12 +15,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.models import Pretrained, Start, build_model, find_model
+from hba.models import Start, build_model, find_model
 from hba.models.timm_networks import freeze
 
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
-    return build_model(model, n_classes, seed, 32, Start(Pretrained.of(model, str(source)), "none"))
+    return build_model(model, n_classes, seed, 32, Start.of(model, str(source)))
 
 
 def names_that_differ(network: nn.Module, other: nn.Module) -> set[str]:
@@ -108,14 +108,14 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
 
     given = create(NAME)
     monkeypatch.setattr(timm, "create_model", download)
-    network = build_model(f"{MODEL}.c3_in1k", 3, 0, 32, Start(Pretrained.of(f"{MODEL}.c3_in1k", "timm"), "none"))
+    network = build_model(f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm"))
     assert (f"{NAME}.c3_in1k", True) in asked
     assert names_that_differ(network, given) == HEAD
-    hashes = {Pretrained.of(MODEL, "timm").sha256 for _ in range(2)}
+    hashes = {Start.of(MODEL, "timm").sha256 for _ in range(2)}
     with torch.no_grad():
         given.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
     assert len(hashes) == 1
-    assert Pretrained.of(MODEL, "timm").sha256 not in hashes
+    assert Start.of(MODEL, "timm").sha256 not in hashes
 
 
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")

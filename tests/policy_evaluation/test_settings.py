@@ -60,7 +60,7 @@ def test_the_weights_of_the_search_are_taken_unless_they_have_changed(weights: P
     start = EvaluationConfig.make({**OWN, "pretrained": weights}).network_start()
     assert start is not None
     settings = {**OWN, "data": "tiny", "epochs": 1, "pretrained": str(weights), "freeze": "all-but-head"}
-    origin = {"settings": settings, "pretrained": {"sha256": start.pretrained.sha256}}
+    origin = {"settings": settings, "pretrained": {"sha256": start.sha256}}
     schedule = hba.Schedule(SCHEDULE.space, SCHEDULE.values, SCHEDULE.fill, origin)
     result = hba.evaluate(schedule, tiny_data(), seeds=1)
     assert (result.config.pretrained, result.config.freeze) == (str(weights), "all-but-head")
