@@ -1,12 +1,9 @@
 """Runs many independent tasks: one after the other, or in processes of this machine."""
 
-import contextlib
 import multiprocessing
 import os
 import pickle
 import signal
-import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,8 +13,6 @@ from functools import cache
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -46,10 +41,6 @@ TaskFunction = Callable[[Any, Any, OnStep], Any]
 """Called with a task, with what all tasks share, and with a function to be called after every step."""
 
 
-def _value_itself(value: Any, tensors: Tensors, late_tensors: Callable[[], Tensors]) -> Any:
-    return value
-
-
 @dataclass(frozen=True)
 class Shared:
     """What all tasks of a run have in common.
@@ -63,14 +54,10 @@ class Shared:
     value: Any = None
     tensors: Tensors = ()
     late_tensors: Callable[[], Tensors] = tuple
-    prepare: Callable[[Any, Tensors, Callable[[], Tensors]], Any] = _value_itself
+    prepare: Callable[[Any, Tensors, Callable[[], Tensors]], Any] = lambda value, tensors, late_tensors: value
 
 
 NOTHING_SHARED = Shared()
-
-
-def ignore_steps() -> None:
-    """The default for a callback after every step."""
 
 
 class Executor:
@@ -105,7 +92,7 @@ class Executor:
         function: TaskFunction,
         tasks: Sequence[Any],
         shared: Shared = NOTHING_SHARED,
-        on_step: OnStep = ignore_steps,
+        on_step: OnStep = lambda: None,
     ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
@@ -123,13 +110,9 @@ class Executor:
 class SerialExecutor(Executor):
     """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
 
-    def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
-        super().__init__(device, n_jobs)
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
         self.n_processes = size()
-
-    @property
-    def n_threads(self) -> int:
-        return torch.get_num_threads()
 
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors, shared.late_tensors)
@@ -150,7 +133,8 @@ class ProcessExecutor(Executor):
             nonlocal n_reported
             # Asked before the steps are counted: a process reports its last step before it asks for late tensors.
             is_wanted = channel.wanted.acquire(block=False)
-            for _ in range(channel.steps() - n_reported):
+            # Without the lock, which a process that was killed may hold for ever.
+            for _ in range(channel.n_steps.get_obj().value - n_reported):
                 n_reported += 1
                 on_step()
             while is_wanted:
@@ -208,20 +192,13 @@ class _Channel:
         with self.n_steps.get_lock():
             self.n_steps.value += 1
 
-    def steps(self) -> int:
-        """Without the lock, which a process that was killed may hold for ever."""
-        return int(self.n_steps.get_obj().value)
-
 
 def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
     """The tensors on the CPU, where other processes can see them; RunError where there is too little of such memory."""
-    found = tuple(tensor.cpu() for tensor in tensors)
     try:
-        for tensor in found:
-            tensor.share_memory_()
+        return tuple(tensor.cpu().share_memory_() for tensor in tensors)
     except RuntimeError as error:
         raise RunError(f"the images do not fit into shared memory ({reason_of(error)}); use jobs 1") from None
-    return found
 
 
 _begun: list[tuple[bytes, Tensors, _Channel]] = []
@@ -246,7 +223,7 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _prepared() -> tuple[TaskFunction, Any, Callable[[], None]]:
+def _prepared() -> tuple[TaskFunction, Any, OnStep]:
     """With the first task, not in _begin: there, the pool would hide an error."""
     ((common, tensors, channel),) = _begun
     return *unpacked_run(common, tensors, channel.fetch), channel.step_done
@@ -258,14 +235,8 @@ def _run(content: bytes) -> Any:
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle the parts for `unpacked`, with the classes and functions that only this process can import.
-
-    Raises SettingsError, which names a task by its `name`, where that fails.
-    """
+    """Pickle for `unpacked`. Raises SettingsError, which names a task by its `name`, where that fails."""
     try:
-        with contextlib.suppress(Exception), _by_value(own_modules()):
-            return bytes(cloudpickle.dumps(parts))
-        # A module may hold what cannot be pickled, such as a lock. Processes with the same paths can import it.
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
         what = getattr(parts, "name", "what all tasks share")
@@ -295,34 +266,3 @@ def unpacked_run(content: bytes, tensors: Tensors, late_tensors: Callable[[], Te
     for regularizer in regularizers:
         register_regularizer(regularizer)
     return function, prepare(value, tensors, late_tensors)
-
-
-def own_modules() -> list[ModuleType]:
-    """The top-level modules of this process that are not installed, so that another machine would not find them.
-
-    cloudpickle sends the script itself, `__main__`, by value anyway, and with a package all its modules.
-    """
-    return [sys.modules[name] for name in sorted(sys.modules) if "." not in name and _is_own(sys.modules[name])]
-
-
-def _is_own(module: ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or module.__name__ in ("__main__", "hba"):
-        return False
-    path = Path(file).resolve()
-    is_installed = {"site-packages", "dist-packages"} & set(path.parts)
-    return not (is_installed or path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve()))
-
-
-@contextlib.contextmanager
-def _by_value(modules: Sequence[ModuleType]) -> Iterator[None]:
-    """Within this context, what the modules define is pickled by value, not by its name."""
-    known = cloudpickle.list_registry_pickle_by_value()
-    new = [module for module in modules if module.__name__ not in known]
-    for module in new:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in new:
-            cloudpickle.unregister_pickle_by_value(module)

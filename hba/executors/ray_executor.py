@@ -4,22 +4,26 @@ import contextlib
 import os
 import signal
 import socket
+import sys
+import sysconfig
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
+import cloudpickle
 import numpy as np
 import torch
 
 from hba.distributed.collectives import joined, process_group
-from hba.distributed.process_info import GONE, is_first
+from hba.distributed.process_info import GONE
 from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
 from hba.executors.executor import (
+    SECONDS_BETWEEN_LOOKS,
     Executor,
     OnStep,
     Results,
@@ -28,7 +32,6 @@ from hba.executors.executor import (
     Tensors,
     packed,
     packed_run,
-    results_of,
     unpacked,
     unpacked_run,
 )
@@ -40,8 +43,6 @@ from hba.utils.text import counted, first_of
 
 RETRIES = 5
 """How often a task starts again that has lost its machine or its process. An error of its own is final."""
-SECONDS_BETWEEN_REPORTS = 0.5
-"""Of the steps of one task."""
 SECONDS_TO_END = 30
 """For the other processes of a task, once one has ended in an error: theirs may say more."""
 
@@ -49,13 +50,8 @@ T = TypeVar("T")
 
 
 class Needs(NamedTuple):
-    """What a process of a task has for itself."""
+    """What a process of a task needs for itself, or what a machine has."""
 
-    n_cpus: int
-    n_gpus: int
-
-
-class Machine(NamedTuple):
     n_cpus: int
     n_gpus: int
 
@@ -66,31 +62,29 @@ class Cluster:
 
     ray: ModuleType
 
-    def machines(self) -> list[Machine]:
-        """Those that answer now."""
-        sizes = [one["Resources"] for one in self.ray.nodes() if one["Alive"]]
-        return [Machine(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in sizes]
+    def machines(self) -> list[Needs]:
+        """What the machines have that answer now."""
+        found = [one["Resources"] for one in self.ray.nodes() if one["Alive"]]
+        return [Needs(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
 
     def places(self, needs: Needs) -> int:
         """How many such processes all machines can run at a time."""
-        per_machine = [(one.n_cpus // needs.n_cpus, one.n_gpus // max(1, needs.n_gpus)) for one in self.machines()]
-        return sum(min(places) if needs.n_gpus else places[0] for places in per_machine)
+        pairs = [[(has // need) for has, need in zip(one, needs, strict=True) if need] for one in self.machines()]
+        return sum(map(min, pairs))
 
     def needs(self, device: str) -> Needs:
         """What one process needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
 
         The CPUs of a machine are divided among its GPUs. SettingsError where no machine has what is asked.
         """
-        machines = self.machines()
-        with_gpus = [one for one in machines if one.n_gpus and one.n_cpus]
+        with_gpus = [one for one in self.machines() if one.n_gpus and one.n_cpus]
         if device.startswith("cuda:"):
             raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
-        if device == "cuda" and not with_gpus:
-            raise SettingsError(f"no machine of the cluster has a GPU, of {len(machines)}; omit device, or add one")
         if device != "cpu" and with_gpus:
             return Needs(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
-        if not any(one.n_cpus for one in machines):
-            raise SettingsError("no machine of the cluster has a CPU; start one by ray start --num-cpus")
+        if device == "cuda" or not any(one.n_cpus for one in self.machines()):
+            kind = "GPU" if device == "cuda" else "CPU"
+            raise SettingsError(f"no machine of the cluster has a {kind}, of {len(self.machines())}; choose another device")
         return Needs(1, 0)
 
 
@@ -110,11 +104,10 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
     if ray.is_initialized():
         yield Cluster(ray)
         return
-    found = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
     try:
-        if found != "auto":
+        if address != "auto":
             # Ray itself would try for many minutes.
-            host, _, port = found.rpartition(":")
+            host, _, port = address.rpartition(":")
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         # Ray sets a handler of its own, which would end this process without keeping anything.
         before = signal.getsignal(signal.SIGTERM)
@@ -122,10 +115,9 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     except (OSError, OverflowError, RuntimeError, ValueError, AssertionError) as error:
-        where = "this machine is in no Ray cluster" if found == "auto" else f"no Ray cluster answers at {found}"
         raise RunError(
-            f"{where} ({reason_of(error)}); start one by `ray start --head`, and further machines by `ray start "
-            "--address HEAD:6379`, and give auto or HOST:PORT"
+            f"no Ray cluster answers at {address} ({reason_of(error)}); start one by `ray start --head`, and further "
+            "machines by `ray start --address HEAD:6379`, and give auto or HOST:PORT"
         ) from None
     try:
         yield Cluster(ray)
@@ -158,142 +150,104 @@ class RayExecutor(Executor):
         return {**self.call(_environment, self.needs), **several, "machines": len(self.cluster.machines())}
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        ((_, found),) = RayExecutor(self.cluster, self.needs).run(_call, [(function, arguments)])
+        def task(arguments: Any, shared: None, step_done: OnStep) -> T:
+            return function(*arguments)
+
+        ((_, found),) = RayExecutor(self.cluster, self.needs).run(task, [arguments])
         return found
 
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         ray = self.cluster.ray
+        _send_own_modules()
         contents = [packed(task) for task in tasks]
-        common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
-        # On this machine, so that the actor is lost only where the run is lost too.
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        progress = ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor).remote()
-        n_reported, names, running = 0, set[str](), _Running()
-
-        def look() -> None:
-            nonlocal n_reported
-            n_steps, is_wanted = ray.get(progress.state.remote())
-            for _ in range(n_steps - n_reported):
-                n_reported += 1
-                on_step()
-            if is_wanted:
-                late = [tensor.cpu().numpy() for tensor in shared.late_tensors()]
-                ray.get(progress.provide.remote([ray.put(late)]))
-
-        # A thread for each task waits for it; Ray gives the tasks to its machines in their order.
-        threads = ThreadPoolExecutor(self.n_jobs)
+        common = [ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))]
+        here, late = _here(), None
+        on_demand = ray.remote(num_cpus=0, scheduling_strategy=here)(LateTensors).remote()
+        rooms = [self._room() for _ in tasks if self.n_processes > 1]
+        if rooms:
+            start = ray.remote(num_cpus=0, max_retries=RETRIES, retry_exceptions=[LostError], scheduling_strategy=here)
+            refs = [
+                start(run_group).remote(room, self.n_processes, _versions(), self.needs, content, common, on_demand)
+                for room, content in zip(rooms, contents, strict=True)
+            ]
+        else:
+            start = ray.remote(num_cpus=self.needs.n_cpus, num_gpus=self.needs.n_gpus, max_retries=RETRIES)
+            alone = (0, 1, None)
+            refs = [
+                start(run_task).remote(alone, _versions(), self.needs, content, common, on_demand)
+                for content in contents
+            ]
+        waiting, names = list(refs), set[str]()
         try:
-            futures = {
-                threads.submit(self._finished, (content, number, [common], progress), running): number
-                for number, content in enumerate(contents)
-            }
-            for number, (result, name) in results_of(futures, look):
-                if names and name not in names:
-                    warnings.warn(
-                        f"tasks ran on different kinds of devices ({first_of([*names, name])}), which round "
-                        "otherwise: results may differ a little by where they were computed",
-                        ClusterWarning,
-                        stacklevel=2,
-                    )
-                names.add(name)
-                yield number, result
+            while waiting:
+                done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+                if late is None and ray.get(on_demand.is_asked.remote()):
+                    late = ray.put([tensor.cpu().numpy() for tensor in shared.late_tensors()])
+                    ray.get(on_demand.provide.remote([late]))
+                results, errors = self._ended(done)
+                for ref, (result, n_steps, name) in results.items():
+                    for _ in range(n_steps):
+                        on_step()
+                    _warn_of_devices(names, name)
+                    yield refs.index(ref), result
+                if errors:
+                    raise errors[0]
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)
-            running.is_cancelled = True
-            self._cancel(list(running.processes))
-            threads.shutdown()
+            for ref in waiting:
+                ray.cancel(ref, force=True)
+            if waiting:
+                ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_TO_END)
+            for room in rooms:
+                ray.util.remove_placement_group(room)
 
-    def _finished(self, arguments: tuple[Any, ...], running: "_Running") -> Any:
-        """The result of a task, in a thread. All its processes start again where one is lost."""
-        ray, error = self.cluster.ray, None
-        for _ in range(RETRIES + 1):
-            processes, room = self._started(arguments)
-            running.processes += processes
-            try:
-                if (error := self._error_of(processes)) is None:
-                    return ray.get(processes[0])
-            finally:
-                self._cancel(processes)
-                if room is not None:
-                    ray.util.remove_placement_group(room)
-            if isinstance(error, ray.exceptions.RayTaskError) and str(error.cause) != GONE:
-                if "failed to import" in str(error):
-                    raise RunError("a machine of the cluster cannot import hba; install it on all, as here")
-                raise error.cause if isinstance(error.cause, HbaError) else error
-            if running.is_cancelled:
-                break
-        raise RunError(
-            f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error or RunError())}; "
-            "what has ended is kept"
-        )
-
-    def _started(self, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:
-        """The processes of a task, and the room that is reserved for all of them at once, where there are several."""
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        ray, n = self.cluster.ray, self.n_processes
-        options = {"num_cpus": self.needs.n_cpus, "num_gpus": self.needs.n_gpus, "max_retries": 0}
-        if n == 1:
-            start = ray.remote(**options)(run_task)
-            return [start.remote(_versions(), self.needs, 0, 1, None, *arguments)], None
+    def _room(self) -> Any:
+        """The reserved places of all processes of a task, on one machine if possible."""
         bundle = {"CPU": self.needs.n_cpus, **({"GPU": self.needs.n_gpus} if self.needs.n_gpus else {})}
-        room = ray.util.placement_group([bundle] * n, strategy="PACK")
-        places = [PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=i) for i in range(n)]
-        address = ray.remote(**options, scheduling_strategy=places[0])(_free_address).remote()
-        return [
-            ray.remote(**options, scheduling_strategy=place)(run_task).remote(
-                _versions(), self.needs, rank, n, address, *arguments
-            )
-            for rank, place in enumerate(places)
-        ], room
+        return self.cluster.ray.util.placement_group([bundle] * self.n_processes, strategy="PACK")
 
-    def _cancel(self, processes: Sequence[Any]) -> None:
-        """End those that run. Ray may crash where a task is cancelled that has ended."""
-        if processes:
-            for process in self.cluster.ray.wait(processes, num_returns=len(processes), timeout=0)[1]:
-                self.cluster.ray.cancel(process, force=True)
-
-    def _error_of(self, processes: Sequence[Any]) -> Exception | None:
-        """What ended the processes of a task, if anything: first an error of their own, last the loss of another."""
+    def _ended(self, done: Sequence[Any]) -> tuple[dict[Any, Any], list[Exception]]:
+        """The results of tasks that have ended, and the errors of those that failed for good."""
         ray = self.cluster.ray
-        pending, errors = list(processes), list[Exception]()
-        while pending:
-            done, pending = ray.wait(pending, timeout=SECONDS_TO_END if errors else None)
-            if not done:
-                break
+        results: dict[Any, Any] = {}
+        errors: list[Exception] = []
+        for ref in done:
             try:
-                ray.get(done[0])
+                results[ref] = ray.get(ref)
+            except ray.exceptions.RayTaskError as error:
+                if "failed to import" in str(error):
+                    errors.append(RunError("a machine of the cluster cannot import hba; install it on all, as here"))
+                else:
+                    errors.append(error.cause if isinstance(error.cause, HbaError) else error)
             except ray.exceptions.RayError as error:
-                errors.append(error)
-        own = [one for one in errors if isinstance(one, ray.exceptions.RayTaskError) and str(one.cause) != GONE]
-        return next(iter([*own, *errors]), None)
+                lost = f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}"
+                errors.append(RunError(f"{lost}; what has ended is kept"))
+        return results, errors
 
 
-@dataclass
-class _Running:
-    """The processes of a run, which are cancelled when it is left."""
+def _here() -> Any:
+    """On this machine, so that what runs there is lost only where the run is lost too."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    processes: list[Any] = field(default_factory=list)
-    is_cancelled: bool = False
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
-class ProgressActor:
-    """An actor between the tasks and the process that gives them out."""
+def _warn_of_devices(names: set[str], name: str) -> None:
+    if names and name not in names:
+        text = f"tasks ran on different kinds of devices ({first_of([*names, name])}), which round otherwise"
+        warnings.warn(f"{text}: results may differ a little by where they were computed", ClusterWarning, stacklevel=4)
+    names.add(name)
+
+
+class LateTensors:
+    """An actor that hands the late tensors from the process that gives the tasks out to the tasks that ask for them."""
 
     def __init__(self) -> None:
-        self.steps: dict[int, int] = {}
-        self.is_wanted = False
+        self.asked = False
         self.late: list[Any] | None = None
 
-    def report(self, number: int, n_steps: int) -> None:
-        """A task that starts again reports fewer steps than before."""
-        self.steps[number] = n_steps
-
-    def state(self) -> tuple[int, bool]:
-        """How many steps are done, and whether a task waits for the late tensors."""
-        return sum(self.steps.values()), self.is_wanted and self.late is None
+    def is_asked(self) -> bool:
+        return self.asked
 
     def provide(self, late: list[Any]) -> None:
         """late: a reference to the tensors, in a list so that they do not come here themselves."""
@@ -301,62 +255,88 @@ class ProgressActor:
 
     def request(self) -> list[Any] | None:
         """None until they are there."""
-        self.is_wanted = True
+        self.asked = True
         return self.late
 
 
-def run_task(
-    expected: Mapping[str, str | None],
-    needs: Needs,
-    rank: int,
-    size: int,
-    address: str | None,
-    content: bytes,
-    number: int,
-    common: list[Any],
-    progress: Any,
-) -> tuple[Any, str] | None:
-    """On a machine of the cluster: the result of a task, and the name of its device; None but from the first process.
+class LostError(RunError):
+    """A process of a task is lost: all its processes start again."""
 
-    expected: the versions of the machine that asks. address: where the processes of the task meet. common: a reference.
+
+def run_group(room: Any, n_processes: int, versions: Mapping[str, str | None], needs: Needs, *arguments: Any) -> Any:
+    """The result of a task that so many processes share. LostError where one of them is lost."""
+    import ray
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    starts = [
+        ray.remote(
+            num_cpus=needs.n_cpus,
+            num_gpus=needs.n_gpus,
+            max_retries=0,
+            scheduling_strategy=PlacementGroupSchedulingStrategy(room, number),
+        )
+        for number in range(n_processes)
+    ]
+    address = starts[0](_free_address).remote()
+    processes = [
+        start(run_task).remote((rank, n_processes, ray.get(address)), versions, needs, *arguments)
+        for rank, start in enumerate(starts)
+    ]
+    pending, is_lost = processes, False
+    while pending:
+        done, pending = ray.wait(pending, timeout=SECONDS_TO_END if is_lost else None)
+        if not done:
+            break
+        try:
+            ray.get(done[0])
+        except ray.exceptions.RayTaskError as error:
+            if str(error.cause) != GONE:
+                raise
+            is_lost = True
+        except ray.exceptions.RayError:
+            is_lost = True
+    for process in pending:
+        ray.cancel(process, force=True)
+    if is_lost:
+        raise LostError(GONE)
+    return ray.get(processes[0])
+
+
+def run_task(
+    group: tuple[int, int, str | None],
+    versions: Mapping[str, str | None],
+    needs: Needs,
+    content: bytes,
+    common: list[Any],
+    on_demand: Any,
+) -> tuple[Any, int, str]:
+    """On a machine of the cluster: the result of a task, its number of steps, and the name of its device.
+
+    group: rank and number of the task's processes, and where they meet. versions: of the machine that asks. common: a
+    reference.
     """
     import ray
 
-    check_versions(expected)
+    check_versions(versions)
+    rank, n_processes, address = group
     torch.set_num_threads(needs.n_cpus)
-    n_steps, reported_at = 0, time.monotonic()
-
-    def report() -> None:
-        nonlocal reported_at
-        # All processes of a task do the same steps.
-        if is_first():
-            ray.get(progress.report.remote(number, n_steps))
-            reported_at = time.monotonic()
-
-    def step_done() -> None:
-        nonlocal n_steps
-        n_steps += 1
-        if time.monotonic() - reported_at > SECONDS_BETWEEN_REPORTS:
-            report()
+    steps: list[None] = []
 
     def late_tensors() -> Tensors:
-        report()
-        while (found := ray.get(progress.request.remote())) is None:
-            time.sleep(SECONDS_BETWEEN_REPORTS / 5)
+        while (found := ray.get(on_demand.request.remote())) is None:
+            time.sleep(SECONDS_BETWEEN_LOOKS / 2)
         return _tensors(ray.get(found[0]))
 
     with contextlib.ExitStack() as stack:
-        if size > 1:
+        if n_processes > 1:
             backend = "cpu:gloo,cuda:nccl" if needs.n_gpus else "gloo"
-            unfound = "the processes of this task do not find each other"
-            stack.enter_context(process_group(backend, unfound, init_method=address, rank=rank, world_size=size))
+            where = {"init_method": address, "rank": rank, "world_size": n_processes}
+            stack.enter_context(process_group(backend, GONE, **where))
             stack.enter_context(joined())
         run, arrays = ray.get(common[0])
         function, shared = unpacked_run(run, _tensors(arrays), late_tensors)
-        result = function(unpacked(content), shared, step_done)
-        # So that the last steps are known before what follows them.
-        report()
-    return (result, str(_environment(needs)["device_name"])) if rank == 0 else None
+        result = function(unpacked(content), shared, lambda: steps.append(None))
+    return result if rank == 0 else None, len(steps), str(_environment(needs)["device_name"])
 
 
 def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
@@ -364,11 +344,6 @@ def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return tuple(torch.from_numpy(array) for array in arrays)
-
-
-def _call(task: tuple[Callable[..., Any], tuple[Any, ...]], shared: None, step_done: Callable[[], None]) -> Any:
-    function, arguments = task
-    return function(*arguments)
 
 
 def _environment(needs: Needs) -> Mapping[str, Any]:
@@ -383,9 +358,8 @@ def _versions() -> Mapping[str, str | None]:
 
 def check_versions(expected: Mapping[str, str | None]) -> None:
     """RunError where this machine's versions differ from those of the machine that asks."""
-    found = _versions()
-    if other := [name for name in found if found[name] != expected[name]]:
-        text = ", ".join(f"{name} {found[name]} (where it was started {expected[name]})" for name in other)
+    if (found := _versions()) != expected:
+        text = f"{dict(found)} (where it was started {dict(expected)})"
         raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {text}")
 
 
@@ -396,3 +370,18 @@ def _free_address() -> str:
     with socket.socket() as found:
         found.bind(("", 0))
         return f"tcp://{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
+
+
+def _send_own_modules() -> None:
+    """Pickle by value what modules define that are not installed, because another machine would not find them.
+
+    cloudpickle sends the script itself, `__main__`, by value anyway, and with a package all its modules.
+    """
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if "." in name or name in ("__main__", "hba") or not isinstance(file, str):
+            continue
+        path = Path(file).resolve()
+        is_installed = {"site-packages", "dist-packages"} & set(path.parts)
+        if not (is_installed or path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())):
+            cloudpickle.register_pickle_by_value(module)
