@@ -6,9 +6,8 @@ import click
 import torch
 
 from hba.policy_search.self_test import EPOCHS, self_test
-from hba.utils.devices import find_device
+from hba.utils.devices import environment, find_device, version_of
 from hba.utils.imports import install, optional_packages
-from hba.utils.provenance import environment, version_of
 from hba.utils.text import counted
 
 from .terminal import say

@@ -20,8 +20,7 @@ from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress
 from hba.report.tables import balanced_table, errors_table, losses_table
-from hba.utils.progress import CallbackList
-from hba.utils.tensorboard import FOLDER_NAME
+from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
 from .help import SectionedCommand

@@ -13,7 +13,7 @@ import click
 
 from hba.distributed.process_info import GONE, check_single_process, launched, override_rank
 from hba.errors import HbaError, ReportWarning
-from hba.utils.provenance import VERSION
+from hba.utils.devices import VERSION
 
 USER_ERROR = 2
 INTERRUPTED = 130

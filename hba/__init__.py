@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hba.errors import HbaError
+from hba.utils.devices import VERSION as __version__
 from hba.utils.imports import lazy_names
-from hba.utils.provenance import VERSION as __version__
 
 if TYPE_CHECKING:
     from hba import algorithms as algorithms

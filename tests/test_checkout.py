@@ -41,7 +41,7 @@ def test_a_checkout_finds_its_schedules_and_its_commands() -> None:
 def test_the_version_is_written_down_once() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" not in project["project"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.utils.provenance.VERSION"}
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.utils.devices.VERSION"}
 
 
 def test_every_folder_of_the_library_is_installed() -> None:

@@ -16,8 +16,8 @@ import torch
 
 from common.settings import Settings, decisive
 from hba.errors import SettingsError
+from hba.utils.devices import environment
 from hba.utils.files import write_text
-from hba.utils.provenance import environment
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hba.utils.provenance import LARGEST_COUNT, count_of, number_of
-from hba.utils.text import counted
+from hba.utils.text import LARGEST_COUNT, count_of, counted, number_of
 
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""

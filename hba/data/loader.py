@@ -17,8 +17,7 @@ from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
 from hba.distributed.process_info import size
 from hba.errors import DataError
-from hba.utils.devices import reader_died
-from hba.utils.interrupts import without_interrupts
+from hba.utils.devices import reader_died, without_interrupts
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000

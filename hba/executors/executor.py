@@ -24,9 +24,8 @@ from hba.distributed.process_info import size
 from hba.errors import RunError, SettingsError
 from hba.operations import register_operation, registered_operations
 from hba.regularization.groups import register_regularizer, registered_regularizers
+from hba.utils.devices import environment, without_interrupts
 from hba.utils.files import reason_of
-from hba.utils.interrupts import without_interrupts
-from hba.utils.provenance import environment
 
 SECONDS_BETWEEN_LOOKS = 0.2
 """Between two looks at the steps of other processes, while no task ends."""

@@ -35,10 +35,9 @@ from hba.executors.executor import (
     unpacked,
     unpacked_run,
 )
-from hba.utils.devices import find_device
+from hba.utils.devices import VERSION, environment, find_device, version_of
 from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
-from hba.utils.provenance import VERSION, environment, version_of
 from hba.utils.text import counted, first_of
 
 RETRIES = 5
@@ -84,7 +83,9 @@ class Cluster:
             return Needs(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
         if device == "cuda" or not any(one.n_cpus for one in self.machines()):
             kind = "GPU" if device == "cuda" else "CPU"
-            raise SettingsError(f"no machine of the cluster has a {kind}, of {len(self.machines())}; choose another device")
+            raise SettingsError(
+                f"no machine of the cluster has a {kind}, of {len(self.machines())}; choose another device"
+            )
         return Needs(1, 0)
 
 

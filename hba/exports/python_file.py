@@ -19,7 +19,7 @@ from hba.operations.on_pil import Enhancer
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils.provenance import VERSION
+from hba.utils.devices import VERSION
 
 FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
 {left}

@@ -9,8 +9,7 @@ from urllib.parse import quote
 from hba.config.evaluation import EvaluationConfig
 from hba.report.results import LeakageReport
 from hba.training.metrics import Measured
-from hba.utils.progress import ShowsBar
-from hba.utils.tensorboard import EventFiles
+from hba.utils.progress import EventFiles, ShowsBar
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.report.results import LeakageReport
 from hba.schedule.schedule import Schedule
-from hba.utils.provenance import count_of
+from hba.utils.text import count_of
 
 
 def leakage_reports(

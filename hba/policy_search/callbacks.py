@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.policy_search.result import SearchResult
-from hba.utils.progress import ShowsBar
-from hba.utils.tensorboard import EventFiles
+from hba.utils.progress import EventFiles, ShowsBar
 from hba.utils.text import first_of
 
 SHOWN_REGULARIZERS = 2

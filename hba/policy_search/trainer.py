@@ -22,7 +22,7 @@ from hba.policy_search.context import Metrics, SearchContext, row_of
 from hba.policy_search.result import SearchResult
 from hba.schedule.schedule import Schedule
 from hba.training.optim import WITHOUT_EPOCHS
-from hba.utils.provenance import environment
+from hba.utils.devices import environment
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
 

@@ -17,8 +17,7 @@ from hba.schedule.summary import (
     start_of,
     summarize_regularizers,
 )
-from hba.utils.provenance import count_of, number_of
-from hba.utils.text import counted, percent
+from hba.utils.text import count_of, counted, number_of, percent
 
 N_CHANGES = 5
 LEAST_CHANGE = 0.005

@@ -12,8 +12,7 @@ from hba.report.findings import network_measured
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers
-from hba.utils.intervals import interval_of_mean
-from hba.utils.text import counted
+from hba.utils.text import counted, interval_of_mean
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ from hba.schedule.library import POLICY_NAME
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import not_on_pixels, reach
+from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, write_text
-from hba.utils.provenance import VERSION, number_of
-from hba.utils.text import counted, duration, first_of
+from hba.utils.text import counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
 SHOWN_CLASSES = 10

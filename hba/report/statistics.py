@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hba.utils.intervals import CONFIDENCE, interval_of_mean, t_quantile
+from hba.utils.text import CONFIDENCE, interval_of_mean, t_quantile
 
 ROUNDING = 1e-9
 """Differences of test errors in percentage points below this are rounding errors."""

@@ -33,8 +33,7 @@ from hba.policy.spaces import at_fraction, of_row, randaugment
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
-from hba.utils.provenance import number_of
-from hba.utils.text import first_of
+from hba.utils.text import first_of, number_of
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,9 @@ from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTraining
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
-from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.devices import environment, explained_memory_errors, find_device
 from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import shows_progress
-from hba.utils.provenance import environment
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import words
 from hba.utils.text import unknown

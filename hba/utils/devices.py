@@ -1,10 +1,15 @@
-"""Devices by name, tensors that are made once per device, and errors of full memory."""
+"""This machine: its devices by name, versions and hardware, constants per device, full memory, and interrupts."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import platform
+import signal
 from collections.abc import Callable, Hashable, Iterator
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hba.errors import RunError, SettingsError
@@ -15,19 +20,18 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+VERSION = "0.1.0"
+"""The version of this library; pyproject.toml reads it from here."""
+PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
+REMEDY = "try a smaller batch_size, model or image_size"
+
 Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
     """The name; SettingsError if it is not auto, cpu, cuda or cuda:<number>. The device need not exist here."""
-    import torch
-
-    kind = name.partition(":")[0]
-    try:
-        is_known = name == "auto" or (kind in ("cpu", "cuda") and torch.device(name).type == kind)
-    except RuntimeError:
-        is_known = False
-    if not is_known:
+    kind, colon, number = name.partition(":")
+    if name not in ("auto", "cpu", "cuda") and not (kind == "cuda" and colon and number.isdecimal()):
         meant = did_you_mean("cuda" if kind == "gpu" else name, ("auto", "cpu", "cuda"))
         raise SettingsError(f"device must be auto, cpu, cuda or cuda:<number>, got {name!r}{meant}")
     return name
@@ -56,16 +60,13 @@ def explained_memory_errors() -> Iterator[None]:
     """Turn errors of a full memory or GPU, and of a DataLoader worker that died, into RunErrors with a remedy."""
     import torch
 
-    remedy = "try a smaller batch_size, model or image_size"
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise RunError(f"the device's memory is full ({str(error).splitlines()[0]}); {remedy}") from None
-    except MemoryError:
-        raise RunError(f"the memory is full; {remedy}") from None
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):
-            raise RunError(f"the memory is full; {remedy}") from None
+        raise RunError(f"the device's memory is full ({str(error).splitlines()[0]}); {REMEDY}") from None
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            raise RunError(f"the memory is full; {REMEDY}") from None
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" not in str(error):
             raise
@@ -107,3 +108,47 @@ def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tenso
     import torch
 
     return torch.arange(count, dtype=dtype, device=device)
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """The device by name, the number of PyTorch's threads, and the versions of hba and of PACKAGES."""
+    import torch
+
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor_name()
+    return {
+        "device": str(device),
+        "device_name": name,
+        "n_threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        # A checkout may shadow an installed hba of another version.
+        "packages": {"hba-augment": VERSION, **{package: version_of(package) for package in PACKAGES}},
+    }
+
+
+def _processor_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def version_of(package: str) -> str | None:
+    """The installed version; None if the package is not installed."""
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes that start here never get a Ctrl-C; this one gets it at the end, and has to end the others."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -66,8 +66,7 @@ def optional_packages() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for requirement in requirements:
         # Such as timm>=1.0.3; extra == "timm". Some tools write single quotes.
-        extra = re.search(r"""\bextra == ["']([^"']+)["']""", requirement)
-        package = re.match(r"[\w.-]+", requirement)
-        if extra and package and extra[1] not in FOR_DEVELOPMENT:
-            found[extra[1]] = (*found.get(extra[1], ()), package[0])
+        match = re.match(r"""([\w.-]+).*\bextra == ["']([^"']+)["']""", requirement)
+        if match and match[2] not in FOR_DEVELOPMENT:
+            found[match[2]] = (*found.get(match[2], ()), match[1])
     return found

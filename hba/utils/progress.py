@@ -1,13 +1,18 @@
-"""A progress bar in a terminal or a notebook, as a callback of searches and evaluations."""
+"""Callbacks of searches and evaluations: a progress bar in a terminal or a notebook, and TensorBoard event files."""
 
 import functools
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar, cast
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from hba.errors import ReportWarning
+from hba.utils.imports import import_extra
 
 READING = "reading images"
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -79,6 +84,7 @@ class ShowsBar:
 
     def __init__(self) -> None:
         self.bar = ProgressBar()
+        self.images_read = self.bar.images_read
 
     def __enter__(self) -> Self:
         self.bar.__enter__()
@@ -86,10 +92,6 @@ class ShowsBar:
 
     def __exit__(self, *error: object) -> None:
         self.bar.__exit__(*error)
-
-    def images_read(self, done: int, total: int) -> None:
-        """So many of the images have been read."""
-        self.bar.images_read(done, total)
 
 
 def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:
@@ -121,3 +123,49 @@ class CallbackList:
     def __getattr__(self, name: str) -> Callable[..., bool]:
         hooks = [getattr(callback, name) for callback in self._callbacks]
         return lambda *arguments: any([hook(*arguments) for hook in hooks])
+
+
+FOLDER_NAME = "tensorboard"
+
+
+class EventFiles:
+    """Writes TensorBoard events into a folder and its subfolders. SettingsError if tensorboard is not installed.
+
+    If the disk refuses, a ReportWarning says so once, and the stage (the search or the evaluation) continues without
+    events.
+    """
+
+    def __init__(self, folder: str | Path, stage: Literal["search", "evaluation"]) -> None:
+        import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
+        self._folder, self._stage = Path(folder), stage
+        self._writer: Any = None
+        self._has_failed = False
+
+    def begin(self, name: str = "", purge_step: int | None = None) -> None:
+        """Write into the subfolder of that name from now on. purge_step: the first step that is replaced."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        with self._one_warning():
+            self._writer = None if self._has_failed else SummaryWriter(str(self._folder / name), purge_step=purge_step)
+
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Write values by tag, and flush."""
+        with self._one_warning():
+            for name, value in values.items() if self._writer else ():
+                self._writer.add_scalar(name, value, step)
+                self._writer.flush()
+
+    def end(self) -> None:
+        """Close the file."""
+        with self._one_warning():
+            if self._writer:
+                self._writer.close()
+
+    @contextmanager
+    def _one_warning(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._writer, self._has_failed = None, True
+            reason = f"no more TensorBoard events are written into {self._folder}: {error.strerror or error}"
+            warnings.warn(f"{reason}; the {self._stage} continues", ReportWarning, stacklevel=4)

@@ -13,17 +13,6 @@ from hba.utils.text import did_you_mean
 
 LONGEST_SHOWN = 80
 """Characters of a value that a message quotes."""
-WORDING = (
-    ("Value error, ", ""),
-    ("Input should be greater than or equal to", "must be at least"),
-    ("Input should be greater than", "must be above"),
-    ("Input should be less than or equal to", "must be at most"),
-    ("Input should be less than", "must be below"),
-    ("Input should ", "must "),
-    ("Field required", "is missing"),
-    ("Extra inputs are not permitted", "is not known here"),
-)
-"""Starts of pydantic's messages, and what takes their place."""
 
 
 def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
@@ -32,27 +21,24 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     known: names of settings, one of which is proposed for an unknown name.
     """
     problem = error.errors(include_url=False)[0]
-    place, received, rule = _place(problem["loc"]), problem["input"], problem["msg"]
-    if problem["type"] == "extra_forbidden" and known:
+    place, received, kind = _place(problem["loc"]), problem["input"], problem["type"]
+    if kind == "extra_forbidden":
         return f"there is no setting {place}{did_you_mean(place, known)}"
-    for start, words in WORDING:
-        if rule.startswith(start):
-            rule = words + rule.removeprefix(start)
+    if kind == "missing":
+        return f"{place} is missing"
+    rule = problem["msg"].removeprefix("Value error, ").replace("Input should ", "must ")
     if rule.startswith("must be a valid "):
         # pydantic adds what it got instead, in words.
         rule = rule.partition(",")[0]
     if not place or rule.startswith((f"unknown {place}", f"{place} ")):
         return rule
-    shown = repr(received) if isinstance(received, str | int | float | None) and problem["type"] != "missing" else ""
-    if len(shown) > LONGEST_SHOWN or shown in rule.partition(", got ")[2]:
+    shown = f", got {received!r}" if isinstance(received, str | int | float | None) else ""
+    if len(shown) > LONGEST_SHOWN or ", got " in rule:
         shown = ""
-    if rule.startswith(("must ", "is ")):
-        message = f"{place} {rule}{f', got {shown}' if shown else ''}"
-    else:
-        message = f"{place}{f' {shown}' if shown and shown not in rule else ''}: {rule}"
-    if problem["type"] == "literal_error" and isinstance(received, str):
-        message += did_you_mean(received, re.findall("'([^']*)'", problem["ctx"]["expected"]))
-    return message
+    meant = ""
+    if kind == "literal_error" and isinstance(received, str):
+        meant = did_you_mean(received, re.findall("'([^']*)'", problem["ctx"]["expected"]))
+    return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}{meant}"
 
 
 def _place(location: Sequence[int | str]) -> str:

@@ -1,10 +1,14 @@
-"""Numbers and lists in words, and proposals for misspelt names."""
+"""Numbers and lists in words, intervals of means, and proposals for misspelt names."""
 
 import difflib
+import statistics
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 ALIKE = 0.75
 """Similarity from 0 to 1; less similar names are not proposed."""
+CONFIDENCE = 0.95
+LARGEST_COUNT = 10**9
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -54,9 +58,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean Rotate?` for `rotate`, empty where no known name is similar."""
-    by_form: dict[str, str] = {}
-    for candidate in known:
-        by_form.setdefault(candidate.casefold(), candidate)
+    by_form = {candidate.casefold(): candidate for candidate in reversed(list(known))}
     alike = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=ALIKE)
     return f"; did you mean {by_form[alike[0]]}?" if alike else ""
 
@@ -64,3 +66,36 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:
     """`; known: a, b`, or ` Known: a, b` after `; did you mean a?`."""
     return f"{meant} {heading.capitalize()}: {', '.join(names)}" if meant else f"; {heading}: {', '.join(names)}"
+
+
+def number_of(found: Any, low: float, high: float) -> float | None:
+    """A value of a provenance, which any program may have written, if it is a number in [low, high]; else None."""
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return found if is_number and low <= found <= high else None
+
+
+def count_of(found: Any, least: int = 0) -> int | None:
+    """A value of a provenance if it is a whole number from `least` to LARGEST_COUNT; else None."""
+    return found if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None else None
+
+
+def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
+    """Of the mean of at least two independent numbers, at 95 % confidence by Student's t.
+
+    Of equal numbers it has no width.
+    """
+    if max(values) == min(values):
+        mean = statistics.fmean(values)
+        return mean, mean
+    # Loading it takes a while, and an import of hba should not.
+    from scipy.stats import ttest_1samp
+
+    interval = ttest_1samp(values, popmean=0.0).confidence_interval(CONFIDENCE)
+    return float(interval.low), float(interval.high)
+
+
+def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
+    """How many standard errors a two-sided interval of Student's t reaches to either side."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))

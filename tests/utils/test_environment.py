@@ -16,11 +16,10 @@ from torch import Tensor
 
 import hba
 from hba.errors import SettingsError
-from hba.utils.devices import device_constant, find_device
+from hba.utils.devices import device_constant, environment, find_device
 from hba.utils.imports import import_extra, optional_packages
-from hba.utils.intervals import CONFIDENCE, interval_of_mean
 from hba.utils.progress import CallbackList, ProgressBar, shows_progress
-from hba.utils.provenance import environment
+from hba.utils.text import CONFIDENCE, interval_of_mean
 
 CPU = torch.device("cpu")
 
