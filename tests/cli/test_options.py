@@ -58,12 +58,6 @@ def test_help_lists_few_options_and_help_all_at_most_60(command: str, most: int)
     assert f"{command} --help-all`" in run(command, "--help").stdout
 
 
-def test_help_of_a_search_shows_what_people_type() -> None:
-    assert {"--tune", "--paper", "--skip-broken", "--seeds", "--budget", "--out", "--resume"} <= set(
-        options_in("search", "--help")
-    )
-
-
 def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
     of_algorithms = {option_of(name) for kind in ALGORITHMS.values() for name in kind.model_fields}
     assert not of_algorithms & set(options_in("search", "--help-all"))
@@ -94,15 +88,6 @@ def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
         if (default.removeprefix("by dataset, else ") == typed) != (value is not None):
             wrong.append(name)
     assert wrong == []
-
-
-def test_every_choice_is_listed_in_80_columns() -> None:
-    shown = run("search", "--help-all").stdout
-    assert max(map(len, shown.partition("\nData:")[2].splitlines())) <= 80
-    squeezed = re.sub(r"\s", "", shown)
-    for option in command_of("search").params:
-        if isinstance(option.type, click.Choice) and option_of(option.name or "") in shown:
-            assert all(re.sub(r"\s", "", str(choice)) in squeezed for choice in option.type.choices)
 
 
 VALUES: dict[str, Any] = {

@@ -1,7 +1,6 @@
 """Rows of a batch among processes: nothing is drawn twice, lost or out of order."""
 
 import re
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,17 +27,14 @@ from hba.distributed.collectives import (
     largest,
     local_device,
     note_launch,
-    process_group,
     rank0_first,
     rank0_only,
     share_tensors,
 )
 from hba.distributed.process_info import (
     GONE,
-    ONE,
     ProcessInfo,
     is_first,
-    launched,
     override_rank,
     rank,
 )
@@ -218,18 +214,6 @@ def test_what_several_processes_cannot_share_is_refused() -> None:
         assert local_device("cpu") == torch.device("cpu")
 
 
-def test_a_launch_is_known_by_all_of_torchruns_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert launched() == ONE
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
-    assert launched() == ProcessInfo(3, 4)
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    assert launched() == ONE
-
-
 def test_an_error_of_nccl_is_passed_on_unless_a_process_has_gone() -> None:
     for text, expected in (
         ("NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1", "Duplicate GPU"),
@@ -274,21 +258,3 @@ def test_processes_that_compute_with_other_things_are_refused_in_all(tmp_path: P
     assert told[0] == told[1]
     assert told[0].startswith("the network must be the same in all processes, but differs between process 1 and the")
     check_alike({"images": "of one process"})
-
-
-def test_an_error_does_not_wait_for_a_group_that_cannot_be_left(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As where the others are in a kernel that waits for this process."""
-    ended = threading.Event()
-    monkeypatch.setattr("hba.distributed.collectives.SECONDS_TO_LEAVE", 0.1)
-    monkeypatch.setattr("hba.distributed.collectives.SECONDS_TO_LET_GO", 0.0)
-    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
-    monkeypatch.setattr(dist, "destroy_process_group", lambda: ended.wait(60))
-    began = time.monotonic()
-    try:
-        with pytest.raises(RunError, match="out of memory"), process_group("gloo"):
-            raise RunError("out of memory")
-        assert time.monotonic() - began < 30
-    finally:
-        ended.set()

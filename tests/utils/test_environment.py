@@ -1,9 +1,7 @@
 """Optional packages, devices, versions and progress bars: what differs from machine to machine."""
 
 import platform
-import re
 import sys
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from torch import Tensor
 import hba
 from hba.errors import SettingsError
 from hba.utils.devices import device_constant, environment, find_device
-from hba.utils.imports import import_extra, optional_packages
-from hba.utils.progress import CallbackList, ProgressBar, shows_progress
+from hba.utils.imports import import_extra
+from hba.utils.progress import ProgressBar, shows_progress
 from hba.utils.text import CONFIDENCE, interval_of_mean
 
 CPU = torch.device("cpu")
@@ -33,16 +31,6 @@ def test_a_missing_package_is_named_with_the_extra_that_installs_it(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_thing"):
         import_extra("lacks_something", "numbers", "counting")
-
-
-def test_optional_packages_are_those_of_the_project() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    expected = {
-        extra: tuple(re.split("[<>=~! ]", package)[0] for package in packages)
-        for extra, packages in project["optional-dependencies"].items()
-        if extra not in ("benchmarks", "browser", "docs", "test")
-    }
-    assert optional_packages() in (expected, {})
 
 
 def test_the_environment_is_that_which_computes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +126,3 @@ def test_a_bar_shows_the_work_and_goes_away_after_an_error(
     assert "working" in shown
     assert "25%" in shown
     assert "a line" in shown
-
-
-def test_a_list_of_callbacks_calls_each_and_answers_yes_if_one_does() -> None:
-    first, second = Noting(), Noting()
-    both = CallbackList(first, second)
-    both.step_done(1)
-    assert (first.n_steps, second.n_steps) == (1, 1)
-    second.n_steps = 3
-    assert both.stop_requested()

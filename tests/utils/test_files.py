@@ -56,17 +56,6 @@ def test_whatever_stops_the_writing_the_old_content_stays(tmp_path: Path) -> Non
             assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_disk_that_is_full_when_the_data_is_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    (tmp_path / "a.txt").write_text("old")
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(RunError, match="No space left on device"):
-        write_text(tmp_path / "a.txt", "new")
-    assert (tmp_path / "a.txt").read_text() == "old"
-
-
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("old")

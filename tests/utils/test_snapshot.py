@@ -107,19 +107,6 @@ def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
     assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
 
 
-def test_tensors_and_what_holds_them_are_filled_and_stay_who_they_are() -> None:
-    record, saved = record_of(1), through_a_file(snapshot(record_of(2)))
-    kept = {name: getattr(record, name) for name in ("tensor", "leaf", "module", "optimizer", "stream", "inner")}
-    entries = dict(record.by_name)
-    restore(record, saved)
-    for name, value in kept.items():
-        assert getattr(record, name) is value
-    assert all(record.by_name[name] is entry for name, entry in entries.items())
-    assert record.leaf.is_leaf
-    assert record.leaf.requires_grad
-    assert torch.equal(record.leaf.detach(), record_of(2).leaf.detach())
-
-
 class Caching(nn.Module):
     """Its first pass makes one buffer, and the shape of another follows the images."""
 
