@@ -185,6 +185,8 @@ class RayExecutor(Executor):
                 if late is None and ray.get(on_demand.is_asked.remote()):
                     late = ray.put([tensor.cpu().numpy() for tensor in shared.late_tensors()])
                     ray.get(on_demand.provide.remote([late]))
+                for ref in done if rooms else ():
+                    ray.util.remove_placement_group(rooms[refs.index(ref)])
                 results, errors = self._ended(done)
                 for ref, (result, n_steps, name) in results.items():
                     for _ in range(n_steps):
@@ -198,8 +200,8 @@ class RayExecutor(Executor):
                 ray.cancel(ref, force=True)
             if waiting:
                 ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_TO_END)
-            for room in rooms:
-                ray.util.remove_placement_group(room)
+            for ref in waiting if rooms else ():
+                ray.util.remove_placement_group(rooms[refs.index(ref)])
 
     def _room(self) -> Any:
         """The reserved places of all processes of a task, on one machine if possible."""
