@@ -72,13 +72,14 @@ class Events(hba.EvaluationCallback):
         self.seen.append("done")
         self.on_done()
 
-    def check(self, n_trainings: int) -> None:
+    def check(self, n_trainings: int, has_steps: bool = True) -> None:
         """Every image is read once, the test images after the last step of the first training."""
         counts = {event: self.seen.count(event) for event in ("train", "test", "step", "done")}
         assert counts == {"train": 24, "test": 12, "step": n_trainings * N_STEPS, "done": n_trainings}
         first_test = self.seen.index("test")
         assert self.seen.index("done") > first_test
-        assert self.seen[:first_test].count("step") >= N_STEPS
+        # A cluster reports the steps of a training when it has ended.
+        assert not has_steps or self.seen[:first_test].count("step") >= N_STEPS
 
 
 def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +199,7 @@ def test_two_machines_find_what_one_process_finds(
     assert result.rows == alone.rows
     made_by = {name: result.environment[name] for name in ("jobs", "n_threads", "machines")}
     assert made_by == {"jobs": 2, "n_threads": 1, "machines": 2}
-    events.check(n_trainings=8)
+    events.check(n_trainings=8, has_steps=False)
     assert json.loads((tmp_path / "out" / "results.json").read_text())["machines"] == 2
 
     del settings["model"]
