@@ -162,22 +162,9 @@ class RayExecutor(Executor):
         _send_own_modules()
         contents = [packed(task) for task in tasks]
         common = [ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))]
-        here, late = _here(), None
-        on_demand = ray.remote(num_cpus=0, scheduling_strategy=here)(LateTensors).remote()
+        on_demand = ray.remote(num_cpus=0, scheduling_strategy=_here())(LateTensors).remote()
         rooms = [self._room() for _ in tasks if self.n_processes > 1]
-        if rooms:
-            start = ray.remote(num_cpus=0, max_retries=RETRIES, retry_exceptions=[LostError], scheduling_strategy=here)
-            refs = [
-                start(run_group).remote(room, self.n_processes, _versions(), self.needs, content, common, on_demand)
-                for room, content in zip(rooms, contents, strict=True)
-            ]
-        else:
-            start = ray.remote(num_cpus=self.needs.n_cpus, num_gpus=self.needs.n_gpus, max_retries=RETRIES)
-            alone = (0, 1, None)
-            refs = [
-                start(run_task).remote(alone, _versions(), self.needs, content, common, on_demand)
-                for content in contents
-            ]
+        refs, late = self._started(rooms, contents, common, on_demand), None
         waiting, names = list(refs), set[str]()
         try:
             while waiting:
@@ -202,6 +189,20 @@ class RayExecutor(Executor):
                 ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_TO_END)
             for ref in waiting if rooms else ():
                 ray.util.remove_placement_group(rooms[refs.index(ref)])
+
+    def _started(self, rooms: Sequence[Any], contents: Sequence[bytes], common: Any, on_demand: Any) -> list[Any]:
+        """References to the results of the tasks. rooms: of the tasks that several processes share."""
+        ray = self.cluster.ray
+        shared = (_versions(), self.needs)
+        if not rooms:
+            start = ray.remote(num_cpus=self.needs.n_cpus, num_gpus=self.needs.n_gpus, max_retries=RETRIES)(run_task)
+            return [start.remote((0, 1, None), *shared, content, common, on_demand) for content in contents]
+        options = {"max_retries": RETRIES, "retry_exceptions": [LostError], "scheduling_strategy": _here()}
+        start = ray.remote(num_cpus=0, **options)(run_group)
+        return [
+            start.remote(room, self.n_processes, *shared, content, common, on_demand)
+            for room, content in zip(rooms, contents, strict=True)
+        ]
 
     def _room(self) -> Any:
         """The reserved places of all processes of a task, on one machine if possible."""
