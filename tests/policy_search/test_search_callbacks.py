@@ -50,7 +50,7 @@ def test_events_that_cannot_be_written_warn_once_and_end_nothing(
     def full(*arguments: Any, **further: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    logger._events._open = full
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", full)
     with pytest.warns(ReportWarning, match="No space left on device") as caught:
         assert hba.search(small_data(), callback=logger, **{**SETTINGS, "epochs": 2}).finished
     assert len(caught) == 1
