@@ -76,7 +76,7 @@ def _of_search(run: Run) -> Cells:
 
 
 def _of_evaluation(run: Run) -> Cells:
-    settings = {} if run.evaluation is None else run.evaluation.results.settings
+    settings = {} if run.results is None else run.results.settings
     return {name: text or "not set" for name, text in settings_facts(settings)}
 
 
@@ -93,9 +93,8 @@ def _validation(run: Run) -> Cells:
 
 def _test_errors(run: Run) -> Cells:
     """Each row's mean error, and loss where it was kept, and the schedule's difference to it."""
-    if run.evaluation is None:
+    if (results := run.results) is None:
         return {}
-    results = run.evaluation.results
     found = {"an error is": results.error} if results.error else {}
     for number, row in enumerate(results.rows):
         name = row.name if number else "the schedule"

@@ -105,7 +105,7 @@ def page_of(run: Run) -> str:
         standfirst="" if run.search is None else _standfirst(run.search),
         schedule=None if run.schedule is None else _schedule_part(run.schedule, run.samples),
         search=None if run.search is None else _search_part(run.folder, run.search),
-        evaluation=None if run.evaluation is None else _evaluation_part(run.evaluation.results),
+        evaluation=None if run.results is None else _evaluation_part(run.results),
         problems=run.problems,
         style=(folder / "page.css").read_text(encoding="utf-8"),
         folder=str(run.folder),
@@ -116,9 +116,9 @@ def page_of(run: Run) -> str:
 
 def _title(run: Run) -> str:
     if run.search is None:
-        assert run.evaluation is not None
-        results = run.evaluation.results
-        return f"Does the schedule “{results.rows[0].name}” help on {display_name(str(results.settings.get('data')))}?"
+        assert run.results is not None
+        data = display_name(str(run.results.settings.get("data")))
+        return f"Does the schedule “{run.results.rows[0].name}” help on {data}?"
     space, origin = run.search.schedule.space, run.search.schedule.provenance
     kinds = ["augmentation"] * bool(space.operations) + ["regularization"] * bool(space.regularizers)
     dataset = origin.get("dataset")

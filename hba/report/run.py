@@ -40,20 +40,15 @@ class SearchFiles:
 
 
 @dataclass(frozen=True)
-class EvaluationFiles:
-    """schedule: what was evaluated; None where it is not kept, as by older versions."""
-
-    results: EvaluationResult
-    schedule: Schedule | None
-
-
-@dataclass(frozen=True)
 class Run:
-    """samples: None where none are kept. problems: sentences about files that exist but cannot be read."""
+    """evaluated: the schedule of an evaluation; None where it is not kept, as by older versions. samples: None where
+    none are kept. problems: sentences about files that exist but cannot be read.
+    """
 
     folder: Path
     search: SearchFiles | None
-    evaluation: EvaluationFiles | None
+    results: EvaluationResult | None
+    evaluated: Schedule | None
     samples: Samples | None
     problems: tuple[str, ...] = ()
 
@@ -64,23 +59,21 @@ class Run:
     @property
     def schedule(self) -> Schedule | None:
         """What was found, or what was evaluated."""
-        if self.search is not None:
-            return self.search.schedule
-        return None if self.evaluation is None else self.evaluation.schedule
+        return self.evaluated if self.search is None else self.search.schedule
 
     @staticmethod
     def read(folder: str | Path) -> "Run":
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
-        search, evaluation, samples = None, None, None
+        search, results, evaluated, samples = None, None, None, None
         problems: tuple[str, ...] = ()
         if (folder / POLICY_NAME).exists():
             schedule = Schedule.load(folder / POLICY_NAME)
             search = SearchFiles(schedule, _metrics(folder / METRICS_NAME), _settings(folder / CONFIG_NAME))
         if (folder / RESULTS_NAME).exists():
-            results, evaluated = read_results(folder / RESULTS_NAME), folder / EVALUATED_NAME
-            evaluation = EvaluationFiles(results, Schedule.load(evaluated) if evaluated.exists() else None)
-        if search is None and evaluation is None:
+            results = read_results(folder / RESULTS_NAME)
+            evaluated = Schedule.load(folder / EVALUATED_NAME) if (folder / EVALUATED_NAME).exists() else None
+        if search is None and results is None:
             raise RunError(
                 of_several_seeds(folder)
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
@@ -92,7 +85,7 @@ class Run:
             except RunError as error:
                 # The report is worth reading without pictures.
                 problems = (f"{error}.",)
-        return Run(folder, search, evaluation, samples, problems)
+        return Run(folder, search, results, evaluated, samples, problems)
 
 
 def _metrics(path: Path) -> tuple[Metrics, ...]:

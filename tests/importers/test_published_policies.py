@@ -78,15 +78,6 @@ def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
     assert max(our_numbers) == max(their_numbers)
 
 
-def test_enhancers_of_randaugment_go_both_ways() -> None:
-    schedule = hba.import_policy("torchvision", "randaugment")
-    row = schedule.space.named(torch.tensor(schedule.values[0]))
-    assert [row[f"Color.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([1.27, 0.73])
-    assert [row[f"Rotate.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([9, 9])
-    assert not schedule.spread.any()
-    assert schedule.provenance["widened"] == {}
-
-
 def test_trivialaugment_spreads_over_ranges_that_are_wider_than_hbas() -> None:
     schedule = hba.import_policy("torchvision", "trivialaugment")
     widened = schedule.provenance["widened"]

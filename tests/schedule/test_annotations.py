@@ -78,13 +78,6 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
         assert torch.equal(found.as_subclass(Tensor), expected)
 
 
-def test_colours_and_cutout_leave_places_alone() -> None:
-    for name in [name for name in OPERATIONS if name not in GEOMETRIC]:
-        magnitude = (OPERATIONS[name].magnitude_range or (0.0, 0.0))[1]
-        for given in (boxes(), *keypoints(), tv_tensors.Mask(torch.ones(SIZE))):
-            assert moved(given, [drawn(name, magnitude)], SIZE) is given
-
-
 def geometric_schedule(interpolation: str = "nearest") -> Schedule:
     """Two geometric operations for each image, and colours between them."""
     space = search_space(operations=[*GEOMETRIC, "Invert"], interpolation=interpolation)

@@ -107,14 +107,6 @@ def test_bands_go_one_spread_to_either_side_of_each_line(tmp_path: Path, figures
     assert len(lines_of(magnitudes)) == len(magnitudes.collections) == 2
 
 
-def test_augmented_copies_are_drawn_around_the_row(tmp_path: Path, figures: list[Any]) -> None:
-    space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=(0.0, 1.0))
-    schedule = Schedule(space, np.array([[1.0, 0.5]])).with_spread(1.0, probabilities=False)
-    draw_augmented(schedule, [plain(RED)], tmp_path / "a.png", epoch=0, n_copies=8, seed=0)
-    captions = [axes.get_title() for axes in figures[0].axes[1:]]
-    assert len(set(captions)) == 8
-
-
 RED, GREEN = (200, 30, 20), (10, 180, 40)
 
 
@@ -144,16 +136,6 @@ def test_each_image_is_shown_as_it_is_and_beside_it_its_copies(tmp_path: Path, f
     assert 400 <= image.width <= 1200
     assert 250 <= image.height <= 1000
     assert {RED, GREEN, (55, 225, 235), (245, 75, 215)} <= colors_of(image)
-
-
-def test_the_seed_decides_the_copies(tmp_path: Path) -> None:
-    schedule, files = random_schedule(1, 1, ("Brightness", "Rotate")), []
-    for number, seed in enumerate((1, 1, 2)):
-        path = tmp_path / f"{number}.png"
-        draw_augmented(schedule, [plain(RED)], path, epoch=0, n_copies=8, seed=seed)
-        files.append(path.read_bytes())
-    assert files[0] == files[1]
-    assert files[0] != files[2]
 
 
 def test_each_axis_has_the_numbers_of_its_regularizers(tmp_path: Path, figures: list[Any]) -> None:

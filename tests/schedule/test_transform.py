@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
-from torchvision.transforms import v2
 
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
@@ -209,20 +208,6 @@ def test_on_a_gpu_the_first_batch_is_read_and_no_other_makes_the_host_wait() -> 
             augment(images)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-
-
-def test_it_stands_in_a_pipeline_and_in_a_model() -> None:
-    mean, std = [0.2, 0.4, 0.6], [0.5, 0.25, 0.2]
-    policy = PolicyTransform(inverting(1.0))
-    after = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]
-    result, label = v2.Compose([v2.Resize((4, 4)), policy, *after])(Image.new("RGB", (20, 20), (55, 105, 155)), 2)
-    expected = (np.array([200, 150, 100]) / 255 - mean) / std
-    assert label == 2
-    np.testing.assert_allclose(result.numpy(), np.broadcast_to(expected[:, None, None], (3, 4, 4)), rtol=1e-5)
-    model = nn.Sequential(policy, nn.Conv2d(3, 2, 1))
-    assert list(model.state_dict()) == ["1.weight", "1.bias"]
-    image = torch.rand(2, 3, 4, 4)
-    assert torch.allclose(model.double().eval()(image.double()), model[1](1 - image.double()), atol=1 / 255)
 
 
 def factor_in_use(transform: PolicyTransform) -> float:
