@@ -54,12 +54,11 @@ class Listing:
     """The images of a source, not read yet: pools, whose images are hashed without being decoded.
 
     n_images: for training and validation, with the test split where it is drawn from them. chosen: those that a search
-    trains and validates on, or those of a test. everything: all that may be opened.
+    trains and validates on, or those of a test.
     """
 
     n_images: int
     chosen: Sequence[Any]
-    everything: Sequence[Any]
 
     @property
     def kind(self) -> Kind:
@@ -127,11 +126,6 @@ class SeenImages:
                 n_seen += image.key in keys and (image.key, image.content()) in seen
         estimate = round(n_seen * n_tested / n_compared) if n_compared else 0
         return SeenCount(estimate if is_sample else n_seen, n_tested, is_sample)
-
-    def share_among(self, there: Iterable[ImageHash]) -> float:
-        """The share of the seen images that is among these, by key."""
-        keys = {image.key for image in there}
-        return float(np.mean([key in keys for key in self.hashes[:, 0].tolist()])) if len(self.hashes) else 0.0
 
 
 def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:

@@ -148,12 +148,12 @@ def _is_streamed(pool: Pool, config: DataConfig) -> bool:
 def listing_of_search(source: Source, splits: Splits) -> Listing:
     """The images that a search trains and validates on."""
     chosen = (source.train.take(splits.train), (source.val or source.train).take(splits.val))
-    return Listing(sum(map(len, source.opened)), chosen, source.opened)
+    return Listing(sum(map(len, source.opened)), chosen)
 
 
 def listing_of_test(source: Source, test: Pool) -> Listing:
     """The images of the test split."""
-    return Listing(sum(map(len, source.opened)), (test,), (*source.opened, test))
+    return Listing(sum(map(len, source.opened)), (test,))
 
 
 def test_pool(source: Source, splits: Splits) -> Pool:

@@ -133,7 +133,6 @@ def test_pixels_in_memory_are_known_by_what_they_are() -> None:
     assert seen is not None
     assert (seen.kind, seen.n_images, seen.n_source) == ("pixels", 20, None)
     assert seen.overlap(hashes_of_pixels(images[15:].flip(0))) == SeenCount(5, 15, is_estimate=False)
-    assert seen.share_among(hashes_of_pixels(images[:15])) == 0.75
 
 
 def test_what_is_no_record_of_seen_images_is_none() -> None:
