@@ -101,7 +101,7 @@ def draw_by_means(
     positions = uniform(space.max_count, 2)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
-        low, high = (ends[slots] for ends in _ranges_of_slots(space, magnitudes.dtype, device))
+        low, high = (of_slots(space, ends, slots) for ends in space.bounds(magnitudes))
         noise = _random(torch.randn, generator, *magnitudes.shape, dtype=magnitudes.dtype, device=device)
         width = of_slots(space, spread, slots)
         moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
@@ -175,14 +175,6 @@ def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
     columns = space.slot_columns(rows.device).magnitude
     padded = torch.cat([rows, rows.new_zeros(*rows.shape[:-1], 1)], dim=-1)
     return padded[columns][slots] if rows.ndim == 1 else padded.gather(1, columns[slots])
-
-
-@device_constant
-def _ranges_of_slots(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(low, high) of each slot's magnitude, both (n_slots,); (0, 0) where there is none."""
-    ends = [(0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude] for slot in space.slots]
-    low, high = torch.tensor(ends, dtype=dtype, device=device).unbind(1)
-    return low, high
 
 
 @device_constant

@@ -124,10 +124,6 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
         assert torch.equal(apply_operations(space, sample, images, fill_of(images)), whole)
         assert sum(batches) == n_recorded
         assert max(batches) <= part
-    batches.clear()
-    monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", values)
-    apply_operations(space, sample, images, fill_of(images))
-    assert batches == [1] * n_recorded, "large images are worked on alone"
 
 
 @settings(max_examples=40, deadline=None)
