@@ -16,7 +16,7 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         (f"{SEARCH} --device tpu-9", "tpu-9"),
         (f"{SEARCH} --learning-rate nan", "learning_rate"),
         (f"{SEARCH} --image-size 4", "image_size"),
-        (f"{SEARCH} --train-size 500 --val-size 500", "700"),
+        (f"{SEARCH} --train-size 500 --val-size 500", "train_size"),
         (f"{SEARCH} --operations Rotate,Swirl", "Swirl"),
         (f"{SEARCH} --operations ,", "operations"),
         (f"{SEARCH} --fill red", "fill"),

@@ -69,7 +69,7 @@ def test_a_search_is_resumed_shown_reported_and_compared() -> None:
 def test_an_interrupted_evaluation_is_resumed_with_more_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     from hba.cli.text import _EvaluationTerminal
 
-    done = _EvaluationTerminal.training_done
+    done = _EvaluationTerminal.ended
 
     def stop(self: _EvaluationTerminal, *arguments: Any) -> None:
         done(self, *arguments)
@@ -77,7 +77,7 @@ def test_an_interrupted_evaluation_is_resumed_with_more_seeds(monkeypatch: pytes
 
     command = ("evaluate-text", "run/policy.json", "--against", "none,final")
     with monkeypatch.context() as patched:
-        patched.setattr(_EvaluationTerminal, "training_done", stop)
+        patched.setattr(_EvaluationTerminal, "ended", stop)
         stopped = run(*command, "--seeds", "2")
     assert (stopped.exit_code, "--out runs/evaluate-1 --resume" in stopped.stderr) == (130, True)
     lines = said(*command, "--seeds", "2", "--out", "runs/evaluate-1", "--resume")
