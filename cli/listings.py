@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
-from hba.operations import registered_operations
+from hba.operations import Operation, registered_operations
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import HEADINGS, LEGEND, SPACES, as_markdown, find_space, magnitude_table
+from hba.policy.spaces import SPACES
 from hba.schedule.library import files_of, policy_names, shipped_schedules
-from hba.utils.text import percent
+from hba.utils.text import as_markdown, percent
 
 from .terminal import console, json_option, operations_file_option, print_json, say, table
 
@@ -52,16 +52,30 @@ def models() -> None:
 @operations_file_option
 def operations(space: str, markdown: bool) -> None:
     """Print the operations of a search space, and your own, with ranges, units and directions of magnitudes."""
-    found = find_space(space)
+    found = SPACES[space]
     shown = SearchSpace((*found.operations, *registered_operations()), found.copies, found.count_probabilities)
-    rows = magnitude_table(shown)
+    headings = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
+    rows = [_row(one) for one in shown.operations]
     if markdown:
-        say(as_markdown(HEADINGS, rows))
+        say(as_markdown(headings, rows))
         return
-    console().print(table(HEADINGS, rows, f"Search space {space}"))
-    say(LEGEND)
+    console().print(table(headings, rows, f"Search space {space}"))
+    say("sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels.")
+    say("fill: uncovered pixels get one colour, in a search the mean colour of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
     say(f"{shown.copies} copies of each. Largest number of operations per image, with probability: {limits}.")
+
+
+def _row(one: Operation) -> tuple[str, ...]:
+    also = ("sign" if one.signed else None, one.interpolation, "fill" if one.uses_fill else None)
+    return (
+        one.name,
+        "-" if one.magnitude_range is None else "{:g} to {:g}".format(*one.magnitude_range),
+        one.unit or "-",
+        "-" if one.identity is None else f"{one.identity:g}",
+        ", ".join(word for word in also if word) or "-",
+        f"PIL {one.pil}" if one.pil else "your function",
+    )
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

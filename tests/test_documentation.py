@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from documents import DOCUMENTS, ROOT, TINY, blocks_of, make_images, make_runs, text_of
+from hba.cli import main
 
 import hba
-from hba.policy.spaces import HEADINGS, SPACES, as_markdown, magnitude_table
 
 N_WRITTEN_PAGES = 15
 GENERATED = {"reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
@@ -29,10 +30,10 @@ OPEN = ("hba.errors", "hba.training.criterion")
 
 
 def test_the_tables_of_operations_are_the_generated_ones() -> None:
-    """`hba operations --space NAME --markdown` prints what has to stand between the markers."""
     begin, end = "<!-- operations: begin -->\n", "\n<!-- operations: end -->"
     tables = re.findall(f"{begin}(.*?){end}", text_of("docs/operations.md"), re.DOTALL)
-    assert tables == [as_markdown(HEADINGS, magnitude_table(SPACES[name])) for name in ("hba", "pba")]
+    commands = [["operations", "--space", name, "--markdown"] for name in ("hba", "pba")]
+    assert tables == [CliRunner().invoke(main, command).output.strip() for command in commands]
 
 
 def test_links_and_paths_lead_to_something() -> None:

@@ -8,8 +8,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from common.records import Record
-from hba.policy.spaces import as_markdown
 from hba.report.statistics import PairedDifference
+from hba.utils.text import as_markdown
 
 NOTHING = "-"
 

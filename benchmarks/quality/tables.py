@@ -9,9 +9,9 @@ from common.records import Record
 from common.settings import is_neutral
 from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, spread_text
 
-from hba.policy.spaces import as_markdown
 from hba.report.statistics import PairedDifference
 from hba.report.verdict import verdict
+from hba.utils.text import as_markdown
 from quality.beds import BEDS, DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.tasks import NONE, OTHERS, RANDAUGMENT, RANGE

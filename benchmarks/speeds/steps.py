@@ -15,8 +15,8 @@ from common.timing import n_steps, search_seconds_per_step, training_seconds_per
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.policy.spaces import as_markdown
 from hba.policy_search.config import SearchConfig
+from hba.utils.text import as_markdown
 
 N_CLASSES = 10
 BATCHES = 4

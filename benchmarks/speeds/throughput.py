@@ -14,7 +14,7 @@ from sklearn.datasets import load_sample_images
 from torch import Tensor
 
 from hba.models import build_model
-from hba.policy.spaces import as_markdown
+from hba.utils.text import as_markdown
 from speeds.peers import SEED, Call, all_peers, kornia_rand_augment, two_operations
 
 BATCH_SIZES = {32: 128, 224: 32}

@@ -127,16 +127,16 @@ def albumentations_file(schedule: Schedule) -> str:
     row = row_of(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     augment: list[Transform] = []
-    for step in reversed(draw_steps(row.probabilities, row.limits)):
+    for chance, shares in reversed(draw_steps(row.probabilities, row.limits)):
         leaves = [
             {**leaf, "p": round(share * part, DIGITS)}
-            for slot, share in zip(row.slots, step.shares, strict=True)
+            for slot, share in zip(row.slots, shares, strict=True)
             for leaf, part in _leaves(slot, fill)
             if round(share * part, DIGITS) > 0
         ]
         if leaves:
             one = transform("OneOf", transforms=leaves, p=1.0)
-            augment = [transform("Sequential", transforms=[one, *augment], p=round(step.chance, DIGITS))]
+            augment = [transform("Sequential", transforms=[one, *augment], p=round(chance, DIGITS))]
     return json.dumps({"__version__": FORMAT, "transform": transform("Compose", transforms=augment, p=1.0)}) + "\n"
 
 

@@ -49,7 +49,7 @@ from scipy.special import expit, logit
 
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
-from hba.policy.draw import Floats, applied, fired_at_least, poisson_binomial, quadrature
+from hba.policy.draw import Floats, applied, poisson_binomial, quadrature
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -195,7 +195,7 @@ def fitted(wanted: Floats, at_least: Floats) -> Fit:
 def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
     probabilities = top * wanted / wanted.max()
     for _ in range(N_ROUNDS):
-        fired = fired_at_least(probabilities)[1 : len(at_least) + 1]
+        fired = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1][1 : len(at_least) + 1]
         reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
         rates = applied(probabilities, 1 - reached).sum(axis=0)
         fit = Fit(probabilities, reached, rates, float(np.abs(rates - wanted).max()))

@@ -8,7 +8,7 @@ Only magnitudes have to be drawn.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,22 +68,12 @@ def draw_with_trace(
 ) -> tuple[BatchSample, SampleTrace]:
     """Draw K for each image, then visit its slots in random order; the first K that fire are applied in that order.
 
-    values: (n,) shared, or (B, n) with one row per image, on the generator's device. generator None means torch's
-    default one. spread: as values, the standard deviation in logits by which each image's hyperparameters differ from
-    them; None for 0. Returns also which slots were visited. Nothing is copied to the host.
+    values: (n,) shared, or (B, n) with one row per image, on the generator's device; with a spread, those that
+    mean_probabilities returns. generator None means torch's default one. spread: as values, the standard deviation in
+    logits by which each image's hyperparameters differ from them; None for 0. Returns also which slots were visited.
+    Nothing is copied to the host.
     """
-    return draw_by_means(space, mean_probabilities(space, values, spread), batch_size, generator, spread)
-
-
-def draw_by_means(
-    space: SearchSpace,
-    means: Tensor,
-    batch_size: int,
-    generator: torch.Generator | None = None,
-    spread: Tensor | None = None,
-) -> tuple[BatchSample, SampleTrace]:
-    """The same as draw_with_trace, for values that mean_probabilities returned."""
-    device, rows = means.device, means
+    device, rows = values.device, values.detach()
     columns = space.slot_columns(device)
 
     def uniform(*shape: int) -> Tensor:
@@ -185,21 +175,16 @@ def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor
     return nodes, weights
 
 
-class DrawStep(NamedTuple):
-    """The s-th operation of an image. chance: that there is one, given an (s - 1)-th. shares: of each slot."""
-
-    chance: float
-    shares: Floats
-
-
-def draw_steps(probabilities: Numbers, limits: Numbers) -> list[DrawStep]:
-    """The distribution of an image's first, second, ... operation, as long as there can be one."""
+def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Floats]]:
+    """For an image's first, second, ... operation: the chance that there is one, given the one before, and the share
+    of each slot.
+    """
     steps, before = [], 1.0
     for of_slots in applied(probabilities, limits):
         together = float(of_slots.sum())
         if together <= 0:
             break
-        steps.append(DrawStep(min(1.0, together / before), of_slots / together))
+        steps.append((min(1.0, together / before), of_slots / together))
         before = together
     return steps
 
@@ -215,12 +200,6 @@ def applied(probabilities: Numbers, limits: Numbers) -> Floats:
     at_least: Floats = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1].T
     reached: Floats = (1 - np.array(limits, dtype=float))[:, None] * at_least[: len(limits)]
     return reached
-
-
-def fired_at_least(probabilities: Numbers) -> Floats:
-    """How likely 0, 1, ..., n_slots slots or more fire, whatever K is, shape (n_slots + 1,)."""
-    found: Floats = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1]
-    return found
 
 
 def poisson_binomial(probabilities: Iterable[float]) -> Floats:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from hba.errors import SettingsError
 from hba.operations.apply import fill_for
 from hba.operations.operation import check_images
-from hba.policy.draw import BatchSample, apply_operations, draw_by_means, mean_probabilities
+from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
@@ -14,30 +14,24 @@ PLAUSIBLE_RANGE = (-0.5, 1.5)
 """Beyond it, floating point images have been normalised; resizing overshoots [0, 1] a little."""
 
 
-class RangeCheck:
-    """Refuses floating point images that cannot lie in [0, 1].
+def check_range(images: Tensor, checked: set[torch.device]) -> None:
+    """Raise SettingsError for floating point images with values beyond PLAUSIBLE_RANGE or not finite.
 
     On a CPU every batch is checked, elsewhere only the first on each device, because the host would wait for the device
-    to read values.
+    to read values. checked: the devices on which one was; a device is added.
     """
-
-    def __init__(self) -> None:
-        self._checked: set[torch.device] = set()
-
-    def __call__(self, images: Tensor) -> None:
-        """Raise SettingsError for images, of any shape, with values beyond PLAUSIBLE_RANGE or not finite."""
-        device = images.device
-        if device in self._checked or device.type == "meta" or not images.is_floating_point() or not images.numel():
-            return
-        lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
-        low, high = PLAUSIBLE_RANGE
-        if not (lowest >= low and highest <= high):
-            raise SettingsError(
-                f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]; "
-                "place the policy before the normalisation"
-            )
-        if device.type != "cpu":
-            self._checked.add(device)
+    device = images.device
+    if device in checked or device.type == "meta" or not images.is_floating_point() or not images.numel():
+        return
+    lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
+    low, high = PLAUSIBLE_RANGE
+    if not (lowest >= low and highest <= high):
+        raise SettingsError(
+            f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]; "
+            "place the policy before the normalisation"
+        )
+    if device.type != "cpu":
+        checked.add(device)
 
 
 class Policy(nn.Module):
@@ -73,21 +67,21 @@ class Policy(nn.Module):
         means = None if self.spread is None else mean_probabilities(space, values, self.spread)
         self.register_buffer("_means", means, persistent=False)
         self.register_load_state_dict_post_hook(_renew_means)
-        self._check_range = RangeCheck()
+        self._checked: set[torch.device] = set()
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
         """Draw what happens to each image of a batch; None draws from torch's default generator."""
         if self.values.ndim == 2 and len(self.values) != batch_size:
             raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
         rows = self.values if self._means is None else self._means
-        return draw_by_means(self.space, rows.detach(), batch_size, generator, self.spread)[0]
+        return draw_with_trace(self.space, rows, batch_size, generator, self.spread)[0]
 
     def replay(self, images: Tensor, sample: BatchSample) -> Tensor:
         """Apply a sample; the same sample gives the same pixels."""
         check_images(images, or_bytes=True)
         # A program that is compiled as a whole cannot read values.
         if not torch.compiler.is_compiling():
-            self._check_range(images)
+            check_range(images, self._checked)
         return apply_operations(self.space, sample, images, fill_for(images, self.fill))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -75,20 +75,20 @@ class SearchSpace:
     regularizers: tuple[Hyperparameter, ...] = ()
 
     def __post_init__(self) -> None:
-        operations, regularizers = ([one.name for one in each] for each in (self.operations, self.regularizers))
-        counts = self.count_probabilities
+        operations, counts = [one.name for one in self.operations], self.count_probabilities
+        names = operations + [one.name for one in self.regularizers]
         # count_probabilities may be of no length, or not numbers.
         is_distribution = all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6
+        has_counts = len(counts) > 1 and "count" not in operations
         for is_valid, rule, given in (
-            (operations or regularizers, "operations must be at least one", operations),
-            (len({*operations}) == len(operations), "operations must each be named once", operations),
-            (len({*regularizers}) == len(regularizers), "regularizers must each be named once", regularizers),
+            (names, "operations must be at least one", names),
+            (len({*names}) == len(names), "operations and regularizers must each be named once", names),
             (self.copies >= 1, "copies must be at least 1", self.copies),
             (is_distribution, "count_probabilities must be >= 0 and sum to 1", counts),
             (
-                not self.searches_count or (len(counts) > 1 and "count" not in operations),
-                "a search of K needs count_probabilities of at least one operation, and none called count",
-                (counts, operations),
+                has_counts or not self.searches_count,
+                "a search of K needs count_probabilities beyond 0, and no operation count",
+                counts,
             ),
             (len(counts) <= self.n_slots + 1, f"count_probabilities must be of at most {self.n_slots} slots", counts),
         ):
@@ -152,32 +152,29 @@ class SearchSpace:
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
-        low, high = _scaled_bounds(self, logits.dtype, logits.device)
-        places = low.lerp(high, logits.sigmoid())
-        is_log = _log_columns(self, places.device)
-        if is_log is None:
-            return places
+        low, high = self.bounds(logits)
+        scaled = self._log_bounds(logits.dtype, logits.device)
+        if scaled is None:
+            return low.lerp(high, logits.sigmoid())
+        is_log, first, last = scaled
+        places = first.lerp(last, logits.sigmoid())
         # The exponential of a rounded logarithm is not exactly the end point.
-        first, last = self.bounds(places)
-        values = first.where(places <= low, last.where(places >= high, places.exp()))
-        return values.where(is_log, places)
+        return low.where(places <= first, high.where(places >= last, places.exp())).where(is_log, places)
 
     def encode(self, values: Tensor) -> Tensor:
         """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
 
         A range of one value gives 0. Raises SettingsError for values outside their range.
         """
-        import torch
-
         low, high = self.bounds(values)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
             raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
-        is_log = _log_columns(self, values.device)
-        if is_log is not None:
-            low, high = _scaled_bounds(self, values.dtype, values.device)
-            values = torch.where(is_log, values.log(), values)
+        scaled = self._log_bounds(values.dtype, values.device)
+        if scaled is not None:
+            is_log, low, high = scaled
+            values = values.log().where(is_log, values)
         return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
@@ -220,7 +217,28 @@ class SearchSpace:
 
     def bounds(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The ranges' ends as tensors (n,), of the dtype and on the device of another tensor."""
-        return _bounds(self, like.dtype, like.device)
+        return self._bounds(like.dtype, like.device)
+
+    @device_constant
+    def _bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+        import torch
+
+        low, high = torch.tensor(self.ranges, dtype=dtype, device=device).unbind(1)
+        return low, high
+
+    @device_constant
+    def _log_bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Whether each column has a log scale, bool (n,), and the ranges' ends on the scales of their columns; None if
+        no column has one.
+        """
+        import torch
+
+        of_regularizers = [one.scale == "log" for one in self.regularizers]
+        if not any(of_regularizers):
+            return None
+        is_log = torch.tensor([False] * self.n_of_policy + of_regularizers, device=device)
+        low, high = self._bounds(dtype, device)
+        return is_log, low.log().where(is_log, low), high.log().where(is_log, high)
 
     @device_constant
     def probability_columns(self, device: torch.device) -> Tensor:
@@ -247,30 +265,3 @@ class SearchSpace:
             count_limits=torch.tensor(list(self.count_limits), device=device),
             counts=torch.arange(self.n, device=device)[self.count_columns],
         )
-
-
-@device_constant
-def _bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    import torch
-
-    low, high = torch.tensor(space.ranges, dtype=dtype, device=device).unbind(1)
-    return low, high
-
-
-@device_constant
-def _scaled_bounds(space: SearchSpace, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The ends of the ranges on the scale of each column, which may be logarithmic."""
-    low, high = _bounds(space, dtype, device)
-    is_log = _log_columns(space, device)
-    return (low, high) if is_log is None else (low.log().where(is_log, low), high.log().where(is_log, high))
-
-
-@device_constant
-def _log_columns(space: SearchSpace, device: torch.device) -> Tensor | None:
-    """Whether each column has a log scale, bool (n,); None if no column has one."""
-    import torch
-
-    of_regularizers = [one.scale == "log" for one in space.regularizers]
-    if not any(of_regularizers):
-        return None
-    return torch.tensor([False] * space.n_of_policy + of_regularizers, device=device)

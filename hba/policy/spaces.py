@@ -5,7 +5,7 @@ A search starts at one fraction of all ranges, at RandAugment's policy, or at a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -90,42 +90,6 @@ def search_space(
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
     chosen = [operation.with_interpolation(interpolation) for operation in chosen]
     return SearchSpace(tuple(chosen), space.copies, count, searches_count, regularizers)
-
-
-def without_operations(regularizers: tuple[Hyperparameter, ...]) -> SearchSpace:
-    """A space of regularizers alone."""
-    return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
-
-
-HEADINGS = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
-LEGEND = (
-    "sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels. "
-    "fill: uncovered pixels get one colour, in a search the mean colour of the training images."
-)
-
-
-def magnitude_table(space: SearchSpace) -> list[tuple[str, ...]]:
-    """One row per operation in the space's order, with the columns of HEADINGS; LEGEND explains `also`."""
-    rows: list[tuple[str, ...]] = []
-    for one in space.operations:
-        also = ("sign" if one.signed else None, one.interpolation, "fill" if one.uses_fill else None)
-        rows.append(
-            (
-                one.name,
-                "-" if one.magnitude_range is None else "{:g} to {:g}".format(*one.magnitude_range),
-                one.unit or "-",
-                "-" if one.identity is None else f"{one.identity:g}",
-                ", ".join(word for word in also if word) or "-",
-                f"PIL {one.pil}" if one.pil else "your function",
-            )
-        )
-    return rows
-
-
-def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, without the last line break."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 RANDAUGMENT_STRENGTH = 0.3

@@ -17,7 +17,7 @@ from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import search_space, without_operations
+from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, acts_on_images
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.run import CONFIG_NAME, OWN
@@ -60,7 +60,7 @@ class SearchConfig(CommonSearchConfig):
     def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
         """The space that these settings name. regularizers: what is tuned beside the operations, if they are tuned."""
         if regularizers and not self.tunes_operations:
-            return without_operations(regularizers)
+            return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
         searches_count = self.algorithm.count == "searched"
         return search_space(self.space, self.operations, self.interpolation, searches_count, regularizers)
 

@@ -15,8 +15,8 @@ from torchvision.transforms import v2
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_array
-from hba.policy.draw import apply_operations, draw_by_means, mean_probabilities
-from hba.policy.module import RangeCheck
+from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.module import check_range
 from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
 from hba.utils.settings import whole_number
@@ -76,7 +76,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
-        self._check_range = RangeCheck()
+        self._checked: set[torch.device] = set()
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
         """Use the schedule's row for an epoch of a training, counted from 0.
@@ -140,7 +140,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         if isinstance(first, Tensor):
             for given in images:
                 _check_form(given, len(self.schedule.fill))
-                self._check_range(given)
+                check_range(given, self._checked)
             n_images = math.prod(first.shape[: -4 if isinstance(first, tv_tensors.Video) else -3])
             is_video, is_annotated = isinstance(first, tv_tensors.Video), len(images) < len(flat_inputs)
             if n_images > 1 and (is_video or is_annotated):
@@ -148,7 +148,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
                 raise TypeError(f"{what} must come with a single draw, got a batch {tuple(first.shape)}")
             if not (is_video or is_annotated or (n_images == 1 and first.device.type == "cpu")):
                 means, spread = self._row_on(first.device)
-                return {"tensor_draw": draw_by_means(self.schedule.space, means, n_images, spread=spread)[0]}
+                return {"tensor_draw": draw_with_trace(self.schedule.space, means, n_images, spread=spread)[0]}
         return {"one_draw": draw_for_one(self._row_on(None)), "size": _size(first)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

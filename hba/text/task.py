@@ -20,7 +20,6 @@ from hba.distributed.process_info import check_single_process
 from hba.errors import DataError, SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import without_operations
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import check_unchanged, read_config
@@ -90,7 +89,8 @@ def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpac
         raise SettingsError(f"{DROPOUT}.{HIDDEN} is between two layers: layers must be at least 2, got 1")
     groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
     found = hyperparameters_of(groups, lambda: network, config.weight_decay)
-    return without_operations(tuple(one for one in found if is_tuned(one, config.tune)))
+    regularizers = tuple(one for one in found if is_tuned(one, config.tune))
+    return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
 
 
 @dataclass(frozen=True)

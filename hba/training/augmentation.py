@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.data.images import Images
 from hba.operations.apply import fill_for
-from hba.policy.draw import apply_operations, draw_by_means, mean_probabilities
+from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
@@ -132,5 +132,5 @@ def _augment(
     images: Tensor,
     generator: torch.Generator,
 ) -> Tensor:
-    draw, _ = draw_by_means(space, means, len(images), generator, spread)
+    draw, _ = draw_with_trace(space, means, len(images), generator, spread)
     return apply_operations(space, draw, images, fill_for(images, fill))

@@ -99,3 +99,8 @@ def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
+
+
+def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, without the last line break."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [headings, ["---"] * len(headings), *rows])

@@ -20,7 +20,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.models import MODELS
 from hba.operations import registered_operations
-from hba.policy.spaces import SPACES, magnitude_table
+from hba.policy.spaces import SPACES
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_search.config import SearchConfig
 from hba.training.augmentation import ScheduleAugmentation
@@ -223,7 +223,7 @@ def test_models_and_operations_are_listed(registered: object) -> None:
     assert rows["wrn-10-1"] == ["0.08 M", "2x3x32x32", "2x10", "any"]
     for space, found in SPACES.items():
         shown = [row[0] for row in rows_in(said("operations", "--space", space)) if row[0]]
-        assert shown == [row[0] for row in magnitude_table(found)]
+        assert shown == [one.name for one in found.operations]
         assert said("operations", "--space", space, "--markdown")[0].startswith("| operation")
     Path("mine.py").write_text("import hba\nimport torch\nhba.register_operation(hba.Operation('Mine', torch.sin))\n")
     assert "Mine" in run("operations", "--operations-file", "mine.py").stdout

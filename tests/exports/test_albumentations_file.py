@@ -14,7 +14,7 @@ import hba
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import row_of
 from hba.operations import OPERATIONS
-from hba.policy.draw import DrawStep, draw_steps, draw_with_trace
+from hba.policy.draw import Floats, draw_steps, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
@@ -22,7 +22,7 @@ from hba.schedule.schedule import Schedule
 N_IMAGES = 100_000
 
 
-def steps_in(schedule: Schedule) -> list[DrawStep]:
+def steps_in(schedule: Schedule) -> list[tuple[float, Floats]]:
     row = row_of(schedule)
     return draw_steps(row.probabilities, row.limits)
 
@@ -31,15 +31,16 @@ def test_slots_fire_first_second_and_so_on_as_often_as_hba_draws_them() -> None:
     for space, spread in (("hba", "none"), ("K searched", "all"), ("one slot", "all")):
         schedule = schedule_of(space, spread).only(1)
         values, widths = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
-        drawn = draw_with_trace(schedule.space, values, N_IMAGES, torch.Generator().manual_seed(0), widths)[0].slots
+        means = mean_probabilities(schedule.space, values, widths)
+        drawn = draw_with_trace(schedule.space, means, N_IMAGES, torch.Generator().manual_seed(0), widths)[0].slots
         reached = 1.0
-        for number, step in enumerate(steps_in(schedule)):
+        for number, (chance, expected) in enumerate(steps_in(schedule)):
             fired = drawn[:, number][drawn[:, number] >= 0]
-            reached *= step.chance
+            reached *= chance
             assert len(fired) / N_IMAGES == pytest.approx(reached, abs=0.006), space
-            shares = np.bincount(fired.numpy(), minlength=len(step.shares)) / len(fired)
-            errors = np.sqrt(step.shares * (1 - step.shares) / len(fired))
-            assert (np.abs(shares - step.shares) <= 5 * errors).all(), space
+            shares = np.bincount(fired.numpy(), minlength=len(expected)) / len(fired)
+            errors = np.sqrt(expected * (1 - expected) / len(fired))
+            assert (np.abs(shares - expected) <= 5 * errors).all(), space
 
 
 def two_slots(first: float, second: float) -> Schedule:
@@ -50,11 +51,11 @@ def two_slots(first: float, second: float) -> Schedule:
 
 def test_two_slots_by_hand_and_as_the_library_draws_them(tmp_path: Path) -> None:
     """First Invert: 0.5 (1 - 0.2) + 0.5 x 0.2 / 2 of 0.6; second: of both fired, each as likely."""
-    first, second = steps_in(two_slots(0.5, 0.2))
-    assert first.chance == pytest.approx(1 - 0.5 * 0.8)
-    assert first.shares == pytest.approx(np.array([0.45, 0.15]) / 0.6)
-    assert first.chance * second.chance == pytest.approx(0.1)
-    assert second.shares == pytest.approx([0.5, 0.5])
+    (first, shares), (second, shares_after) = steps_in(two_slots(0.5, 0.2))
+    assert first == pytest.approx(1 - 0.5 * 0.8)
+    assert shares == pytest.approx(np.array([0.45, 0.15]) / 0.6)
+    assert first * second == pytest.approx(0.1)
+    assert shares_after == pytest.approx([0.5, 0.5])
     pipelines = pytest.importorskip("albumentations")
     hba.export(two_slots(0.5, 0.2), "albumentations", tmp_path / "policy.json")
     loaded = pipelines.load(tmp_path / "policy.json")

@@ -15,7 +15,7 @@ import hba
 from hba.errors import ScheduleError
 from hba.importers.lists import LEVELS, lists_in
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace
+from hba.policy.draw import draw_with_trace, mean_probabilities
 from hba.schedule.schedule import Schedule
 
 N_IMAGES = 60_000
@@ -39,6 +39,7 @@ def imported(tmp_path: Path, policy: Any, source: str = "fast-autoaugment", **op
 def drawn_by_hba(schedule: Schedule) -> list[list[tuple[str, float]]]:
     """Operations of each image with the size of their magnitude."""
     row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    row = mean_probabilities(schedule.space, row, spread)
     sample = draw_with_trace(schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread)[0]
     slots = [slot.operation.name for slot in schedule.space.slots]
     return [

@@ -13,7 +13,7 @@ import hba
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace
+from hba.policy.draw import draw_with_trace, mean_probabilities
 
 N_DRAWS = 3000
 Sizes = dict[str, list[float]]
@@ -46,6 +46,7 @@ def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, li
 
 def draws_of(schedule: hba.Schedule, n_images: int) -> tuple[Sizes, list[int]]:
     row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    row = mean_probabilities(schedule.space, row, spread)
     draw = draw_with_trace(schedule.space, row, n_images, torch.Generator().manual_seed(0), spread)[0]
     sizes: Sizes = defaultdict(list)
     for slots, magnitudes in zip(draw.slots.tolist(), draw.magnitudes.tolist(), strict=True):

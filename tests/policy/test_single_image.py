@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import color_for, fill_for
-from hba.policy.draw import apply_operations, draw_with_trace
+from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.single_image import OpSample, apply_to_pil, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -86,7 +86,9 @@ def test_with_a_spread_it_draws_what_a_batch_of_one_draws(space: SearchSpace) ->
         generator = torch.Generator().manual_seed(seed)
         row, spread = random_row(space, seed), 2 * torch.rand(space.n, generator=generator)
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
-        sample = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed), spread)[0]
+        sample = draw_with_trace(
+            space, mean_probabilities(space, row, spread), 1, torch.Generator().manual_seed(seed), spread
+        )[0]
         n = int((sample.slots[0] >= 0).sum())
         drawn = draw_for_one(plain_row(space, row, spread), torch.Generator().manual_seed(seed))
         slots = sample.slots[0, :n].tolist()

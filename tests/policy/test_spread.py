@@ -13,7 +13,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.policy.draw import BatchSample, draw_with_trace, mean_probabilities
+from hba.policy.draw import BatchSample, SampleTrace, draw_with_trace, mean_probabilities
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, search_space
@@ -41,6 +41,12 @@ def equal_draws(first: BatchSample, second: BatchSample) -> bool:
     )
 
 
+def draw_around(
+    space: SearchSpace, values: Tensor, n_images: int, generator: torch.Generator, spread: Tensor | None
+) -> tuple[BatchSample, SampleTrace]:
+    return draw_with_trace(space, mean_probabilities(space, values, spread), n_images, generator, spread)
+
+
 def mean_by_scipy(probability: float, spread: float) -> float:
     found, _ = quad(lambda x: expit(logit(probability) + spread * x) * norm.pdf(x), -12, 12, epsabs=1e-10, limit=200)
     return float(found)
@@ -66,7 +72,7 @@ def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: 
         values = space.decode(torch.full((space.n,), infinite))
         assert torch.equal(mean_probabilities(space, values, torch.full((space.n,), spread)), values)
     ends = space.decode(torch.full((space.n,), math.inf))
-    draw = draw_with_trace(space, ends, 500, seeded(0), torch.full((space.n,), spread))[0]
+    draw = draw_around(space, ends, 500, seeded(0), torch.full((space.n,), spread))[0]
     expected = {
         number: 0.0 if slot.magnitude is None else ends[slot.magnitude].item()
         for number, slot in enumerate(space.slots)
@@ -83,7 +89,7 @@ def test_the_logits_of_magnitudes_are_normal_around_that_of_the_row(
     magnitude: float, spread: float, dtype: torch.dtype
 ) -> None:
     row = torch.tensor([1.0, magnitude], dtype=dtype)
-    draw = draw_with_trace(ROTATE, row, N_DRAWS, seeded(0), torch.full((2,), spread, dtype=dtype))[0]
+    draw = draw_around(ROTATE, row, N_DRAWS, seeded(0), torch.full((2,), spread, dtype=dtype))[0]
     found = draw.magnitudes[:, 0]
     assert found.dtype == dtype
     assert (found.abs() <= 30).all()
@@ -101,7 +107,7 @@ def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool
     row = row_of(space).expand(60, -1) if batched else row_of(space)
     generators = seeded(3), seeded(3)
     bare, walk = draw_with_trace(space, row, 60, generators[0])
-    around, walk_around = draw_with_trace(space, row, 60, generators[1], torch.zeros_like(row))
+    around, walk_around = draw_around(space, row, 60, generators[1], torch.zeros_like(row))
     assert equal_draws(bare, around)
     for name in ("visited", "fired", "count"):
         assert torch.equal(getattr(walk, name), getattr(walk_around, name))
@@ -112,7 +118,7 @@ def policy_of(seed: int = 0, width: float = 0.75) -> Policy:
 
 
 def draws_as(policy: Policy, space: SearchSpace, values: Tensor, spread: Tensor | None) -> bool:
-    return equal_draws(policy.draw(50, seeded(5)), draw_with_trace(space, values, 50, seeded(5), spread)[0])
+    return equal_draws(policy.draw(50, seeded(5)), draw_around(space, values, 50, seeded(5), spread)[0])
 
 
 def test_a_policy_draws_around_its_values_also_as_a_copy_and_of_another_type() -> None:

@@ -14,7 +14,6 @@ from tuned_schedules import POLICY, alone, both
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import without_operations
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 
@@ -141,8 +140,10 @@ def test_what_is_no_schedule_is_refused() -> None:
 
 
 def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() -> None:
-    space = without_operations(
-        (Hyperparameter("weight_decay", 1e-6, 0.1, 1e-3, "log"), *alone().space.regularizers[:1])
+    space = SearchSpace(
+        (),
+        count_probabilities=(1.0,),
+        regularizers=(Hyperparameter("weight_decay", 1e-6, 0.1, 1e-3, "log"), *alone().space.regularizers[:1]),
     )
     schedule = Schedule(space, np.array([[1e-5, 0.1], [1e-3, 0.3]]))
     np.testing.assert_allclose(schedule.stretched(3).values, [[1e-5, 0.1], [1e-4, 0.2], [1e-3, 0.3]])

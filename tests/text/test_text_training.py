@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from small_texts import tokens_of, training_config, write_texts
 from torch import Tensor
 
-from hba.policy.spaces import without_operations
+from hba.policy.space import SearchSpace
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS
@@ -30,7 +30,7 @@ def schedule_of(*rows: Mapping[str, float]) -> Schedule:
     groups = ["dropout", "activation"] + ["weight_decay"] * ("weight_decay" in rows[0])
     known = hyperparameters_of(groups, lambda: LstmLanguageModel(N_WORDS, 4), 0.0)
     values = [[row.get(one.name, 0.0) for one in known] for row in rows]
-    return Schedule(without_operations(known), np.array(values))
+    return Schedule(SearchSpace((), count_probabilities=(1.0,), regularizers=known), np.array(values))
 
 
 @pytest.fixture
