@@ -66,10 +66,10 @@ class StrictPage(HTMLParser):
             yield from (value or "" for name, value in attributes.items() if name in ADDRESSES)
 
     def pictures(self) -> list[Image.Image]:
-        """Of all figures, as a browser decodes them."""
+        """Of all img, as a browser decodes them."""
         found: list[Image.Image] = []
-        for attributes in self.attributes_of("image"):
-            kind, _, content = (attributes["xlink:href"] or "").partition(";base64,")
+        for attributes in self.attributes_of("img"):
+            kind, _, content = (attributes["src"] or "").partition(";base64,")
             picture = Image.open(io.BytesIO(base64.b64decode(content)))
             picture.load()
             assert kind == f"data:image/{str(picture.format).lower()}"
@@ -89,6 +89,7 @@ def check_page(text: str) -> StrictPage:
     names = [name for name, _ in page.tags]
     assert "script" not in names
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert all(attributes.get("alt") for attributes in page.attributes_of("img"))
     for svg in page.attributes_of("svg"):
         assert svg.get("aria-hidden") == "true" or (svg.get("role") == "img" and svg.get("aria-label"))
     assert page.attributes_of("html") == [{"lang": "en"}]

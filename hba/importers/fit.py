@@ -39,8 +39,9 @@ allows, its v. The mean logit would not do: a magnitude at an end of the range h
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,13 +49,12 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from hba.errors import ScheduleError
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, Operation
 from hba.policy.draw import Floats, applied, poisson_binomial, quadrature
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
 COPIES = 2
-NOT_EXPRESSED = "which operations come together, and in which order"
 TOPS = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0)
 TOLERANCE = 1e-6
 """Of a rate."""
@@ -65,8 +65,6 @@ _FARTHEST = 60.0
 """A logit at an end of the range, to rounding."""
 _EQUAL = 1e-6
 """A standard deviation, as a fraction of the range, that no pixel shows."""
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 class Choice(NamedTuple):
@@ -108,65 +106,57 @@ def fitted_schedule(
     of hba's operations.
     """
     total = math.fsum(one.weight for one in policy)
-    choices = [
-        (choice, rate)
-        for one in policy
-        for step in one.steps
-        for choice in step
-        if (rate := one.weight / total * choice.chance) > 0
-    ]
-    wanted = _summed((choice.operation, rate) for choice, rate in choices)
+    wanted: dict[str, float] = defaultdict(float)
+    by_magnitude: dict[str, dict[float | None, float]] = defaultdict(lambda: defaultdict(float))
+    for one in policy:
+        for choice in itertools.chain(*one.steps):
+            if (rate := one.weight / total * choice.chance) > 0:
+                wanted[choice.operation] += rate
+                by_magnitude[choice.operation][choice.magnitude] += rate
     rates = {name: wanted[name] for name in OPERATIONS if name in wanted}
     if not rates:
         raise ScheduleError(f"the policy applies none of hba's operations, but {', '.join(wanted) or 'nothing'}")
-    operations, weighted = [], []
-    for name in rates:
-        operation = OPERATIONS[name].with_interpolation(interpolation)
-        by_magnitude = _summed((choice.magnitude, rate) for choice, rate in choices if choice.operation == name)
-        magnitudes, of_each = np.array(sorted(by_magnitude.items(), reverse=True), dtype=float).T
-        if operation.magnitude_range is not None:
-            low, high = operation.magnitude_range
-            operation = operation.with_range((min(low, float(magnitudes[-1])), max(high, float(magnitudes[0]))))
-        operations.append(operation)
-        weighted.append((magnitudes, of_each))
-    of_slots = np.repeat(np.array(list(rates.values())) / COPIES, COPIES)
+    weighted = [np.array(sorted(by_magnitude[name].items(), reverse=True), dtype=float).T for name in rates]
+    operations = [
+        _wide_enough(OPERATIONS[name].with_interpolation(interpolation), magnitudes)
+        for name, (magnitudes, _) in zip(rates, weighted, strict=True)
+    ]
+    of_operations = np.array(list(rates.values()))
+    of_slots = np.repeat(of_operations / COPIES, COPIES)
     fit = fitted(of_slots, at_least(policy)[: len(of_slots)])
     count = [max(0.0, float(more - less)) for more, less in itertools.pairwise([1.0, *fit.reached, 0.0])]
     space = SearchSpace(tuple(operations), COPIES, tuple(count), searches_count=True)
     values, spread = np.zeros(space.n), np.zeros(space.n)
     for number, slot in enumerate(space.slots):
         values[slot.probability] = fit.probabilities[number]
-        if slot.magnitude is not None:
+        if (column := slot.magnitude) is not None:
             magnitudes, of_each = weighted[number // COPIES]
             half = halves(of_each)[number % COPIES]
-            bounds = space.ranges[slot.magnitude]
-            values[slot.magnitude], spread[slot.magnitude] = spread_of(magnitudes[half > 0], half[half > 0], *bounds)
+            values[column], spread[column] = spread_of(magnitudes[half > 0], half[half > 0], *space.ranges[column])
     reached = np.array([1.0, *fit.reached])
     values[-space.max_count :] = reached[1:] / reached[:-1]
-    differences = fit.rates.reshape(-1, COPIES).sum(axis=1) - np.array(list(rates.values()))
+    ranges = {one.name: one.magnitude_range for one in operations}
     provenance = {
         **origin,
         "sub_policies": len(policy),
         "operations_of_an_image": sum(rates.values()),
         "rates": rates,
-        "largest_rate_difference": float(np.abs(differences).max()),
+        "largest_rate_difference": float(np.abs(fit.rates.reshape(-1, COPIES).sum(axis=1) - of_operations).max()),
         "left_out": {name: rate / sum(wanted.values()) for name, rate in wanted.items() if name not in rates},
         "widened": {
-            one.name: list(one.magnitude_range or ())
-            for one in operations
-            if one.magnitude_range != OPERATIONS[one.name].magnitude_range
+            name: list(wide or ()) for name, wide in ranges.items() if wide != OPERATIONS[name].magnitude_range
         },
-        "not_expressed": [NOT_EXPRESSED, *notes],
+        "not_expressed": ["which operations come together, and in which order", *notes],
     }
     return Schedule(space, np.tile(values, (epochs, 1)), fill, provenance, spread=spread)
 
 
-def _summed(rates: Iterable[tuple[Key, float]]) -> dict[Key, float]:
-    """The sum of the rates of each key."""
-    found: dict[Key, float] = {}
-    for key, rate in rates:
-        found[key] = found.get(key, 0.0) + rate
-    return found
+def _wide_enough(operation: Operation, magnitudes: Floats) -> Operation:
+    """The operation with a range that reaches all magnitudes, which fall."""
+    if operation.magnitude_range is None:
+        return operation
+    low, high = operation.magnitude_range
+    return operation.with_range((min(low, float(magnitudes[-1])), max(high, float(magnitudes[0]))))
 
 
 def at_least(policy: Sequence[SubPolicy]) -> Floats:
@@ -186,24 +176,18 @@ def fitted(wanted: Floats, at_least: Floats) -> Fit:
     """wanted: w. at_least: N, not above 1 and not rising; S is at most n_slots."""
     fits = []
     for top in TOPS:
-        fits.append(_fitted_below(top, wanted, at_least))
-        if fits[-1].error < TOLERANCE:
-            break
+        probabilities = top * wanted / wanted.max()
+        for _ in range(N_ROUNDS):
+            fired = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1][1 : len(at_least) + 1]
+            reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
+            rates = applied(probabilities, 1 - reached).sum(axis=0)
+            fit = Fit(probabilities, reached, rates, float(np.abs(rates - wanted).max()))
+            if fit.error < TOLERANCE:
+                return fit
+            moved = probabilities * wanted / np.maximum(rates, np.finfo(float).tiny)
+            probabilities = np.minimum(1.0, top * moved / moved.max())
+        fits.append(fit)
     return min(fits, key=lambda fit: fit.error)
-
-
-def _fitted_below(top: float, wanted: Floats, at_least: Floats) -> Fit:
-    probabilities = top * wanted / wanted.max()
-    for _ in range(N_ROUNDS):
-        fired = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1][1 : len(at_least) + 1]
-        reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
-        rates = applied(probabilities, 1 - reached).sum(axis=0)
-        fit = Fit(probabilities, reached, rates, float(np.abs(rates - wanted).max()))
-        if fit.error < TOLERANCE:
-            break
-        moved = probabilities * wanted / np.maximum(rates, np.finfo(float).tiny)
-        probabilities = np.minimum(1.0, top * moved / moved.max())
-    return fit
 
 
 def halves(rates: Floats) -> tuple[Floats, Floats]:
@@ -222,30 +206,22 @@ def spread_of(magnitudes: Floats, rates: Floats, low: float, high: float) -> tup
     if high == low or deviation <= _EQUAL * abs(high - low):
         return mean, 0.0
     m, v = (mean - low) / (high - low), deviation / abs(high - low)
-    spread = MOST_SPREAD
-    if _deviation(m, MOST_SPREAD) > v:
-        spread = float(brentq(lambda s: _deviation(m, s) - v, 0.0, MOST_SPREAD, xtol=1e-9))
-    return low + (high - low) * float(expit(_logit(m, spread))), spread
+
+    def center(s: float) -> float:
+        """l at which the mean is m, in (0, 1)."""
+        found = logit(m) if s == 0 else brentq(lambda at: _moments(at, s)[0] - m, -_FARTHEST, _FARTHEST, xtol=1e-9)
+        return float(found)
+
+    def excess(s: float) -> float:
+        return _moments(center(s), s)[1] - v
+
+    spread = float(brentq(excess, 0.0, MOST_SPREAD, xtol=1e-9)) if excess(MOST_SPREAD) > 0 else MOST_SPREAD
+    return low + (high - low) * float(expit(center(spread))), spread
 
 
-def _deviation(m: float, spread: float) -> float:
-    """Standard deviation of places in the range whose mean is m and whose logits have a spread."""
-    places, shares = _places(_logit(m, spread), spread)
-    return math.sqrt(max(0.0, float(shares @ places**2 - (shares @ places) ** 2)))
-
-
-def _logit(m: float, spread: float) -> float:
-    """l at which the mean place is m, in (0, 1)."""
-    if spread == 0:
-        return float(logit(m))
-
-    def error(center: float) -> float:
-        places, shares = _places(center, spread)
-        return float(shares @ places) - m
-
-    return float(brentq(error, -_FARTHEST, _FARTHEST, xtol=1e-9))
-
-
-def _places(center: float, spread: float) -> tuple[Floats, Floats]:
+def _moments(center: float, spread: float) -> tuple[float, float]:
+    """Mean and standard deviation of sigmoid(center + spread eps)."""
     nodes, shares = (one.numpy() for one in quadrature(torch.float64, torch.device("cpu")))
-    return expit(center + spread * nodes), shares
+    places = expit(center + spread * nodes)
+    mean = shares @ places
+    return float(mean), math.sqrt(max(0.0, float(shares @ places**2 - mean**2)))

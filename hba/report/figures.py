@@ -4,6 +4,7 @@ Matplotlib writes each colour as a number. Those of COLORS become variables of p
 page from light to dark. Texts stay texts, in the page's font. Matplotlib is imported when the first figure is drawn.
 """
 
+import base64
 import dataclasses
 import io
 import re
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.report.results import EvaluationResult
 from hba.report.samples import Samples
@@ -19,10 +22,9 @@ from hba.schedule.pictures import (
     MAGNITUDE_COLOR,
     PROBABILITY_COLOR,
     REGULARIZER_COLOR,
-    AugmentedCopy,
     Panel,
     augmented_copies,
-    draw_copies,
+    shown,
 )
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import key_epochs, spaced
@@ -77,7 +79,7 @@ def svg(draw: Callable[["Figure"], None], description: str, width: float, height
     text = written.getvalue()
     text = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :])
     # Names of groups come again in the next figure of the page.
-    text = re.sub(r'<(g|image) id="[^"]*"', r"<\1", text.partition(">")[2])
+    text = re.sub(r'<g id="[^"]*"', "<g", text.partition(">")[2])
     # Two decimals of a point are enough for any screen.
     text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
     text = re.sub("|".join(COLORS), lambda found: f"var(--{COLORS[found[0]]})", text)
@@ -103,26 +105,30 @@ def panel_figure(panel: Panel, n_epochs: int) -> Markup:
     return svg(draw, words, 2.35, 1.5)
 
 
-def augmented_figures(schedule: Schedule, samples: Samples) -> Iterator[tuple[str, Markup]]:
-    """Title and figure: the images as `hba apply` augments them in the first, the middle and the last epoch."""
+def augmented_images(schedule: Schedule, samples: Samples) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """The images as `hba apply` augments them in the first, the middle and the last epoch.
+
+    Title of each epoch, and row by row the address of the content, the class and the caption of an image and its
+    copies.
+    """
     if len(schedule.fill) > 1:
         # Operations for any number of channels treat each alone, so those that are shown are enough.
         schedule = dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
-    names = [printable(name) for name in samples.class_names]
     for epoch in key_epochs(schedule):
-        found = augmented_copies(schedule, samples.images, epoch=epoch, n_copies=N_COPIES, seed=0)
-        copies = [[copy._replace(made_by=printable(copy.made_by)) for copy in of_image] for of_image in found]
+        rows = augmented_copies(schedule, samples.images, epoch=epoch, n_copies=N_COPIES, seed=0)
+        cells = [
+            (_png(shown(pixels)), name, caption)
+            for image, name, copies in zip(samples.images, samples.class_names, rows, strict=True)
+            for pixels, caption in ((image / 255, name), *copies)
+        ]
+        yield f"Epoch {epoch + 1}", cells
 
-        def draw(figure: "Figure", copies: list[list[AugmentedCopy]] = copies) -> None:
-            figure.subplots_adjust(0.01, 0.01, 0.99, 0.9, 0.1, 0.45)
-            draw_copies(samples.images, [name[:16] for name in names], copies, figure)
 
-        words = "; ".join(
-            f"{name}, augmented by {', '.join(' and '.join(copy.made_by.splitlines()) for copy in of_image)}"
-            for name, of_image in zip(names, copies, strict=True)
-        )
-        size = 1.2 * (N_COPIES + 1), 1.55 * len(copies)
-        yield f"Epoch {epoch + 1}", svg(draw, f"Epoch {epoch + 1}: {words}", *size)
+def _png(levels: Tensor) -> str:
+    """A data URL."""
+    file = io.BytesIO()
+    TF.to_pil_image(levels).save(file, format="PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def printable(text: str) -> str:

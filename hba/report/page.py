@@ -151,7 +151,7 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
         "tuned": regularizer_table(schedule) if space.regularizers else None,
         "changed_title": title,
         "changed": changed if changed.rows else None,
-        "images": [] if samples is None or not is_seen(space) else list(figures.augmented_figures(schedule, samples)),
+        "images": [] if samples is None or not is_seen(space) else list(figures.augmented_images(schedule, samples)),
         "are_small": samples is not None and max(samples.images[0].shape) <= LARGEST_PIXELATED,
         "not_shown": ", ".join(not_on_pixels(space)),
     }

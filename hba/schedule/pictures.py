@@ -192,27 +192,23 @@ def draw_augmented(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
+    places = iter(figure.subplots(len(images), n_copies + 1, squeeze=False).flatten())
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
-    draw_copies(images, ["original"] * len(images), list(rows), figure)
+    for image, copies in zip(images, rows, strict=True):
+        for one in (AugmentedCopy(image / 255, "original"), *copies):
+            place = next(places)
+            place.imshow(shown(one.image).permute(1, 2, 0).numpy(), interpolation="nearest")
+            place.set_title(one.made_by, fontsize=7)
+            place.axis("off")
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
     _save(figure, path)
 
 
-def draw_copies(
-    images: Sequence[Tensor], names: Sequence[str], copies: Sequence[Sequence[AugmentedCopy]], figure: "Figure"
-) -> None:
-    """A row for each image (C, H, W) uint8 with its name, and beside it its copies."""
-    places = figure.subplots(len(images), len(copies[0]) + 1, squeeze=False)
-    for row, image, name, of_image in zip(places, images, names, copies, strict=True):
-        shown = [AugmentedCopy(image.float() / 255, name), *of_image]
-        for place, (pixels, caption) in zip(row, shown, strict=True):
-            if max(pixels.shape) > MOST_SIDE:
-                pixels = TF.resize(pixels, [MOST_SIDE], max_size=MOST_SIDE + 1).clamp(0, 1)
-            levels = (pixels * 255).round().byte().expand(3, -1, -1)
-            place.imshow(levels.permute(1, 2, 0).numpy(), interpolation="none")
-            # A title of a given height takes a fraction of the time of one above the ticks.
-            place.set_title(caption, fontsize=7, y=1.0)
-            place.set_axis_off()
+def shown(image: Tensor) -> Tensor:
+    """An image (C, H, W) in [0, 1] as uint8, at most MOST_SIDE pixels wide and high."""
+    if max(image.shape) > MOST_SIDE:
+        image = TF.resize(image, [MOST_SIDE], max_size=MOST_SIDE + 1).clamp(0, 1)
+    return (image * 255).round().byte()
 
 
 def augmented_copies(
