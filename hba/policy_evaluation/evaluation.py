@@ -193,7 +193,7 @@ def _train_all(
 
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
         if folder is None:
-            return TrainCheckpoint(None, "")
+            return TrainCheckpoint()
         parts = (*_identity(row), run.fingerprints["training"], made_on, str(seed))
         # Processes on other machines begin in another folder.
         return TrainCheckpoint.in_folder(folder.absolute() / TRAININGS_NAME, parts)

@@ -106,7 +106,7 @@ class Evaluation:
             seeds=tuple(found),
             definition=row.definition,
             test_loss=losses,
-            counts=tuple(confusion and confusion.counts() for confusion in confusions),
+            counts=tuple(confusion and confusion.counts for confusion in confusions),
             n_classes=len(self.data.class_names),
         )
 

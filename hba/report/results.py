@@ -88,7 +88,7 @@ class EvaluationRow(pydantic.BaseModel):
     @cached_property
     def confusion(self) -> tuple[Confusion | None, ...]:
         """On the test split, one for each seed."""
-        return tuple(None if one is None else Confusion.from_counts(self.n_classes, one) for one in self.counts)
+        return tuple(None if one is None else Confusion(self.n_classes, one) for one in self.counts)
 
     def by_seed(self) -> BySeed:
         """Test errors in per cent."""

@@ -53,8 +53,8 @@ class TrainCheckpoint:
     path: None saves nothing. identity: of the training; a file of another training is ignored.
     """
 
-    path: Path | None
-    identity: str
+    path: Path | None = None
+    identity: str = ""
     last: float = 0.0
     """Time of the last save, by time.monotonic."""
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -19,8 +19,6 @@ from hba.training.criterion import error_share, loss_sum_of
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
 """Limit of a batch of larger images, which has at least 100."""
-UNBALANCED = 2
-"""Classes are unbalanced if the largest has at least so many times the images of the smallest."""
 
 Function = Callable[[Tensor], Tensor]
 Counts = Mapping[int, Mapping[int, int]]
@@ -29,39 +27,29 @@ Counts = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. cells: (label, answer, images) in ascending order, without zeros."""
+    """A network's answers on a split. Raises ValueError for labels that are no class, and counts below 1."""
 
     n_classes: int
-    cells: tuple[tuple[int, int, int], ...]
+    counts: Counts = field(repr=False)
 
-    def __repr__(self) -> str:
-        return f"Confusion({self.n_classes} classes, {sum(images for _, _, images in self.cells)} images)"
-
-    @staticmethod
-    def of(counts: Tensor) -> "Confusion":
-        """counts (K, K): images by label and answer."""
-        cells = torch.cat([counts.nonzero(), counts[counts > 0][:, None]], dim=1).tolist()
-        return Confusion(len(counts), tuple(map(tuple, cells)))
+    def __post_init__(self) -> None:
+        labels = {*self.counts, *(answer for row in self.counts.values() for answer in row)}
+        images = [n for row in self.counts.values() for n in row.values()]
+        if not labels or min(labels) < 0 or max(labels) >= self.n_classes or min(images, default=0) < 1:
+            last = self.n_classes - 1
+            raise ValueError(f"a confusion matrix must have labels of 0 to {last}, and counts of 1 or more")
 
     @staticmethod
-    def from_counts(n_classes: int, counts: Counts) -> "Confusion":
-        """The inverse of `counts`. Raises ValueError for labels that are no class, and counts below 1."""
-        cells = sorted((label, answer, images) for label, row in counts.items() for answer, images in row.items())
-        if not cells or any(min(cell) < 0 or max(cell[:2]) >= n_classes or cell[2] < 1 for cell in cells):
-            raise ValueError(f"a confusion matrix must have labels of 0 to {n_classes - 1}, and counts of 1 or more")
-        return Confusion(n_classes, tuple(cells))
-
-    def counts(self) -> Counts:
-        found: dict[int, dict[int, int]] = {}
-        for label, answer, images in self.cells:
-            found.setdefault(label, {})[answer] = images
-        return found
+    def of(matrix: Tensor) -> "Confusion":
+        """matrix (K, K): images by label and answer."""
+        rows = [{answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()]
+        return Confusion(len(rows), {label: row for label, row in enumerate(rows) if row})
 
     def matrix(self) -> np.ndarray:
         """int64 (K, K): images of the class of a row that were taken for the class of a column."""
         matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
-        for label, answer, images in self.cells:
-            matrix[label, answer] = images
+        for label, row in self.counts.items():
+            matrix[label, [*row]] = [*row.values()]
         return matrix
 
     @property
@@ -74,9 +62,9 @@ class Confusion:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether the classes are unbalanced, by UNBALANCED; classes without images are ignored."""
+        """Whether the largest class has at least twice the images of the smallest; classes without are ignored."""
         images = self.matrix().sum(1)
-        return bool(images.max() >= UNBALANCED * images[images > 0].min())
+        return bool(images.max() >= 2 * images[images > 0].min())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LR
 from hba.config.training import PLATEAU, TrainingConfig
 
 MOMENTUM = 0.9
-PLATEAU_FACTOR = 0.1
 DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = MappingProxyType(
     {"step": (0.1, (3, 6, 8), 9), "step-fifth": (0.2, (3, 6, 9), 10)}
 )
@@ -40,8 +39,6 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
 (as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). All weights decay.
 foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster.
 """
-CAN_FUSE = ("cpu", "cuda")
-"""Devices with fused optimizers since PyTorch 2.4, the oldest supported version."""
 
 
 def scheduled(
@@ -68,16 +65,13 @@ def scheduled(
 
 
 class Plateau(LRScheduler):
-    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate falls to a tenth each time that the validation
-    loss has not been below its minimum for `patience` epochs.
+    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate falls to a tenth, or to `factor`, each time
+    that the validation loss has not been below its minimum for `patience` epochs.
 
-    It steps at every training step, as the other schedules do; call `observe` at the end of every epoch. Step k of the
-    warm-up, counted from 1, has k / (warm_up_steps + 1) of the rate.
+    It steps at every training step, as the other schedules do; call `observe` at the end of every epoch.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, patience: int, warm_up_steps: int = 0, factor: float = PLATEAU_FACTOR
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, patience: int, warm_up_steps: int = 0, factor: float = 0.1) -> None:
         self.patience, self.warm_up_steps, self.factor = patience, warm_up_steps, factor
         self.least, self.epochs_since, self.drops = math.inf, 0, 0
         super().__init__(optimizer)
@@ -93,13 +87,11 @@ class Plateau(LRScheduler):
             self.least, self.epochs_since = loss, 0
             return
         self.epochs_since += 1
-        if self.epochs_since < self.patience:
-            return
-        self.epochs_since = 0
-        self.drops += 1
-        self._last_lr = self.get_lr()
-        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
-            group["lr"] = rate
+        if self.epochs_since == self.patience:
+            self.epochs_since, self.drops = 0, self.drops + 1
+            self._last_lr = self.get_lr()
+            for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+                group["lr"] = rate
 
 
 def optimizer_for(
@@ -110,11 +102,17 @@ def optimizer_for(
     plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
     """
     groups: list[Any] = list(parameters)
-    tensors = (one for group in groups for one in (group["params"] if isinstance(group, dict) else [group]))
-    is_fused = settings.fast and {one.device.type for one in tensors} <= {*CAN_FUSE}
+    tensors = [one for group in groups for one in (group["params"] if isinstance(group, dict) else [group])]
+    # PyTorch 2.4, the oldest supported version, has fused optimizers on these devices.
+    is_fused = settings.fast and {one.device.type for one in tensors} <= {"cpu", "cuda"}
     how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    if is_fused and isinstance(optimizer, SGD):
+        # PyTorch's fused SGD fails for a layer that the first steps skip. Zeros give the same first step.
+        for one in tensors:
+            if one.requires_grad:
+                optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.images import EvaluationData
+from hba.data.images import EvaluationData, Images
 from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream
 from hba.distributed import collectives
@@ -67,14 +67,34 @@ def train(
     network = network_of(config, data, seed, own_network, start).to(device)
     if config.fast:
         enable_amp(network, (data.train.n_channels, preprocessing.image_size, preprocessing.image_size))
-    checkpoint = checkpoint or TrainCheckpoint(None, "")
+    forward = partial(amp_forward, network) if config.fast else network
+    checkpoint = checkpoint or TrainCheckpoint()
     with contextlib.closing(data.train), whole_batch_layers():
-        epochs = _train_all_epochs(network, preprocessing, config, data, augmentation, seed, on_step, checkpoint)
+        stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
+        generator = generator_for(seed, "augmentation of an evaluation", device)
+        optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
+        network.train()
+        by_epoch = _by_epoch(augmentation, config.epochs, data.train)
+        state = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
+        checkpoint.restore(state)
+        for _ in range(state.step):
+            on_step()
+        for augment, regularize in by_epoch[len(state.epochs) :]:
+            regularize.acts.give(network, optimizer, regularize.row)
+            while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
+                _step(state, forward, preprocessing, augment, regularize)
+                on_step()
+                checkpoint.save_regularly(state)
+            mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
+            _check_finite(mean_loss, f"of epoch {len(state.epochs) + 1}", config)
+            state.epochs.append([mean_loss, 100 * wrong])
+            state.sums.zero_()
+            checkpoint.save_regularly(state)
     # Images with several labels have no confusion matrix.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
     test = measure(network, data.test, preprocessing.measure, n_classes)
     _check_finite(test.loss, "after the last step", config)
-    return Trained(network, test, epochs)
+    return Trained(network, test, tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs))
 
 
 def network_of(
@@ -92,53 +112,20 @@ def network_of(
     return build_model(config.model, len(data.class_names), weights_seed, image_size, start, data.train.n_channels)
 
 
-def _train_all_epochs(
-    network: nn.Module,
-    preprocessing: Preprocessing,
-    config: EvaluationConfig,
-    data: EvaluationData,
-    augmentation: Augmentation,
-    seed: int,
-    on_step: Callable[[], None],
-    checkpoint: TrainCheckpoint,
-) -> tuple[Measured, ...]:
-    """Everything but the test split. Returns the loss and error of each epoch."""
-    device = data.train.device
-    stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
-    generator = generator_for(seed, "augmentation of an evaluation", device)
-    optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
-    network.train()
-    forward = partial(amp_forward, network) if config.fast else network
+def _by_epoch(augmentation: Augmentation, epochs: int, train: Images) -> list[tuple[Augment, EpochRegularization]]:
+    """What each epoch does to a batch, and its regularization."""
     with single_process():
-        augments = augmentation.by_epoch(config.epochs, data.train)
+        augments = augmentation.by_epoch(epochs, train)
+    if len(augments) != epochs:
+        kind = type(augmentation).__name__
+        raise SettingsError(
+            f"{kind}.by_epoch must return one function for each of {epochs} epochs, got {len(augments)}"
+        )
     if size() > 1 and not getattr(augmentation, "shares_batches", False):
         augments = [partial(_on_whole_batch, augment) for augment in augments]
     regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
-    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=device), (0.5,))
-    regularized = regularization_by_epoch(config.epochs, device) or [nothing] * config.epochs
-    if len(augments) != config.epochs:
-        raise SettingsError(
-            f"{type(augmentation).__name__}.by_epoch must return one function for each of {config.epochs} epochs, got "
-            f"{len(augments)}"
-        )
-    state = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
-    checkpoint.restore(state)
-    for _ in range(state.step):
-        on_step()
-    for epoch, (augment, regularize) in enumerate(zip(augments, regularized, strict=True)):
-        if epoch < len(state.epochs):
-            continue
-        regularize.acts.give(network, optimizer, regularize.row)
-        while state.step < (epoch + 1) * stream.batches_per_pass:
-            _step(state, forward, preprocessing, augment, regularize)
-            on_step()
-            checkpoint.save_regularly(state)
-        mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
-        _check_finite(mean_loss, f"of epoch {epoch + 1}", config)
-        state.epochs.append([mean_loss, 100 * wrong])
-        state.sums.zero_()
-        checkpoint.save_regularly(state)
-    return tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs)
+    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=train.device), (0.5,))
+    return [*zip(augments, regularization_by_epoch(epochs, train.device) or [nothing] * epochs, strict=True)]
 
 
 def _step(

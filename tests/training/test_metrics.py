@@ -1,6 +1,5 @@
 """Loss and error against a computation by hand."""
 
-import json
 import math
 import warnings
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from hba.data import LabelledImages
 from hba.preprocessing import Standardize
 from hba.training.criterion import error_share, mean_average_precision
-from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure, totals
+from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure
 
 PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
 
@@ -27,15 +26,12 @@ def data_with_labels(labels: list[int]) -> LabelledImages:
     return LabelledImages(images, torch.tensor(labels))
 
 
-@each("n", [1, MEASURE_BATCH_SIZE, MEASURE_BATCH_SIZE + 1, 1203])
+@each("n", [1, MEASURE_BATCH_SIZE, 1203])
 def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
     labels = [index % 4 for index in range(n)]
     # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
-    measured = measure(
-        Answers(lambda x: torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(len(x), 4)),
-        data_with_labels(labels),
-        PLAIN,
-    )
+    answer = torch.tensor([0.0, 0.0, 1.0, 0.0])
+    measured = measure(Answers(lambda x: answer.expand(len(x), 4)), data_with_labels(labels), PLAIN)
     assert measured.error_percent == pytest.approx(100 * sum(label != 2 for label in labels) / n)
     assert measured.loss == pytest.approx(math.log(math.e + 3) - labels.count(2) / n, rel=1e-5)
 
@@ -64,54 +60,31 @@ def test_answers_are_counted_by_class() -> None:
         # Sums of pixels differ from image to image.
         return ((255 * x[:, 0, 0, 0]).round() % 5 == torch.arange(5)[:, None]).T.float()
 
-    counts = torch.zeros(5, 5, dtype=torch.int64)
-    found = totals(predict, data, PLAIN, counts)
-    assert torch.equal(found, totals(predict, data, PLAIN)), "loss and error are what they were"
     answers = [index % 251 % 5 for index in range(1203)]
-    assert counts.tolist() == confusion_matrix(labels, answers, labels=range(5)).tolist()
     measured = measure(Answers(predict), data, PLAIN, n_classes=5)
-    assert measured.confusion == Confusion.of(counts)
-    assert measured.error_percent == measure(Answers(predict), data, PLAIN).error_percent
-    assert measure(Answers(predict), data, PLAIN).confusion is None
+    assert measured.confusion is not None
+    assert measured.confusion.matrix().tolist() == confusion_matrix(labels, answers).tolist()
+    plain = measure(Answers(predict), data, PLAIN)
+    assert (plain.loss, plain.error_percent, plain.confusion) == (measured.loss, measured.error_percent, None)
 
 
-def answered(n_images: int, n_classes: int, seed: int, n_present: int | None = None) -> tuple[list[int], list[int]]:
-    """Labels, of the first n_present classes, and answers, of which about half are right."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, n_present or n_classes, (n_images,), generator=generator)
-    answers = torch.randint(0, n_classes, (n_images,), generator=generator)
-    is_right = torch.rand(n_images, generator=generator) < 0.5
-    return labels.tolist(), torch.where(is_right, labels, answers).tolist()
-
-
-def confusion_of(labels: list[int], answers: list[int], n_classes: int) -> Confusion:
-    counts = torch.zeros(n_classes, n_classes, dtype=torch.int64)
-    for label, answer in zip(labels, answers, strict=True):
-        counts[label, answer] += 1
-    return Confusion.of(counts)
-
-
-@each("n_classes", [1, 2, 10, 200])
+@each("n_classes", [1, 2, 200])
 @each("n_present", [None, 1])
 def test_matrix_and_balanced_accuracy_are_scikit_learn_s(n_classes: int, n_present: int | None) -> None:
-    labels, answers = answered(500, n_classes, seed=n_classes, n_present=n_present)
-    found = confusion_of(labels, answers, n_classes)
+    generator = torch.Generator().manual_seed(n_classes)
+    labels = torch.randint(0, n_present or n_classes, (500,), generator=generator)
+    answers = torch.randint(0, n_classes, (500,), generator=generator)
+    answers = torch.where(torch.rand(500, generator=generator) < 0.5, labels, answers)
+    counts = torch.zeros(n_classes, n_classes, dtype=torch.int64)
+    found = Confusion.of(counts.index_put_((labels, answers), torch.tensor(1), accumulate=True))
     with warnings.catch_warnings():
         # Of answers that are no label's, and of a single class.
         warnings.simplefilter("ignore")
         assert found.matrix().tolist() == confusion_matrix(labels, answers, labels=range(n_classes)).tolist()
         expected = 100 * balanced_accuracy_score(labels, answers)
     assert found.balanced_accuracy_percent == pytest.approx(expected, abs=1e-10)
-    assert len(found.cells) <= 500
-
-
-def test_a_file_gives_it_back() -> None:
-    found = confusion_of(*answered(300, 12, seed=1), 12)
-    read = {int(label): {int(answer): n for answer, n in row.items()} for label, row in
-            json.loads(json.dumps(found.counts())).items()}  # fmt: skip
-    assert Confusion.from_counts(12, read) == found
-    with pytest.raises(ValueError, match="labels of 0 to 3"):
-        Confusion.from_counts(4, read)
+    with pytest.raises(ValueError, match="labels of 0 to"):
+        Confusion(int(labels.max()), found.counts)
 
 
 def answers(n: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -132,7 +105,7 @@ def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     )
 
 
-@each("n", [2, 3, 10, 200])
+@each("n", [2, 200])
 @each("has_ties", [False, True])
 def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> None:
     for seed in range(20):

@@ -1,13 +1,11 @@
 """Training: the order of the augmentations, the policy of each epoch, and what is measured when."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from each import each
-from numpy.typing import NDArray
 from small_trainings import (
     BATCH,
     EPOCHS,
@@ -27,8 +25,6 @@ from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.trainer import train
 
-Values = NDArray[np.float64]
-
 SETTINGS = {"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"}
 
 GREYS = np.linspace(10, 250, N_TRAIN).round()
@@ -40,10 +36,6 @@ def grey_data() -> EvaluationData:
     return EvaluationData(
         "tiny", ("even", "odd"), LabelledImages(images, torch.arange(N_TRAIN) % 2), two_sides(N_TEST, seed=1)
     )
-
-
-def config_with(**settings: Any) -> EvaluationConfig:
-    return EvaluationConfig.make({**SETTINGS, **settings})
 
 
 class Recorder(nn.Module):
@@ -60,24 +52,15 @@ class Recorder(nn.Module):
         return x.mean(dim=(1, 2, 3))[:, None] * self.weight
 
 
-def use_network(monkeypatch: pytest.MonkeyPatch, network: nn.Module) -> None:
-    monkeypatch.setattr("hba.training.trainer.build_model", lambda *_: network)
-
-
 def batches_of(
     monkeypatch: pytest.MonkeyPatch, schedule: Schedule | None, data: EvaluationData, seed: int = 0, **settings: Any
 ) -> Tensor:
     """What the network sees, (epochs, images, C, H, W)."""
     recorder = Recorder()
-    use_network(monkeypatch, recorder)
-    config = config_with(**settings)
+    monkeypatch.setattr("hba.training.trainer.build_model", lambda *_: recorder)
+    config = EvaluationConfig.make({**SETTINGS, **settings})
     train(config, data, ScheduleAugmentation(schedule), seed)
     return torch.cat(recorder.seen).reshape(config.epochs, len(data.train), 3, 8, 8)
-
-
-def standardized(levels: Values) -> Values:
-    """By the statistics of the grey training images."""
-    return cast(Values, (levels - GREYS.mean()) / GREYS.std())
 
 
 def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout(
@@ -85,7 +68,8 @@ def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout
 ) -> None:
     invert = one_operation("Invert", [[1.0]])
     seen = batches_of(monkeypatch, invert, grey_data(), flip=True, crop_padding=2, cutout_size=4)
-    inverted = standardized(255 - GREYS)
+    # By the statistics of the training images.
+    inverted = (255 - GREYS - GREYS.mean()) / GREYS.std()
     # An image is one colour but for what crop and Cutout uncover, which is the mean colour: 0 behind standardisation.
     pixels = seen.double().flatten(2).numpy()
     colors = np.take_along_axis(pixels, np.abs(pixels).argmax(axis=2)[..., None], axis=2)
@@ -98,29 +82,18 @@ def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout
     assert len({row.tobytes() for row in is_uncovered.reshape(-1, 192)}) > 40, "each image has draws of its own"
 
 
-def factors_of(seen: Tensor) -> Values:
-    """By what the grey images of each epoch were multiplied."""
-    levels = seen[:, :, 0, 0, 0].double().numpy() * GREYS.std() + GREYS.mean()
-    factors = np.sort(levels, axis=1) / GREYS
-    np.testing.assert_allclose(factors, np.broadcast_to(factors[:, -1:], factors.shape), rtol=1e-2)
-    return factors[:, -1]
-
-
-@pytest.mark.parametrize(
-    ("rows", "epochs", "expected"),
-    [
-        ([0.4, 1.0, 0.2], 5, [0.4, 0.7, 1.0, 0.6, 0.2]),
-        ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 2, [0.2, 0.8]),
-        ([0.4, 1.0], 1, [0.7]),
-        ([0.6], 3, [0.6, 0.6, 0.6]),
-    ],
-)
-def test_each_epoch_trains_with_its_row_of_the_stretched_schedule(
-    monkeypatch: pytest.MonkeyPatch, rows: list[float], epochs: int, expected: list[float]
-) -> None:
-    dim = one_operation("Brightness", [[1.0, factor] for factor in rows])
-    factors = factors_of(batches_of(monkeypatch, dim, grey_data(), epochs=epochs))
-    np.testing.assert_allclose(factors, expected, rtol=1e-3)
+def test_each_epoch_trains_with_its_row_of_the_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows, expected in (
+        ([0.4, 1.0, 0.2], [0.4, 0.7, 1.0, 0.6, 0.2]),
+        ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], [0.2, 0.8]),
+        ([0.4, 1.0], [0.7]),
+    ):
+        dim = one_operation("Brightness", [[1.0, factor] for factor in rows])
+        seen = batches_of(monkeypatch, dim, grey_data(), epochs=len(expected))
+        levels = seen[:, :, 0, 0, 0].double().numpy() * GREYS.std() + GREYS.mean()
+        factors = np.sort(levels, axis=1) / GREYS
+        np.testing.assert_allclose(factors, np.broadcast_to(factors[:, -1:], factors.shape), rtol=1e-2)
+        np.testing.assert_allclose(factors[:, -1], expected, rtol=1e-3)
 
 
 def same_images() -> EvaluationData:
@@ -131,32 +104,23 @@ def same_images() -> EvaluationData:
     return EvaluationData("tiny", ("even", "odd"), LabelledImages(images, labels), two_sides(N_TEST, seed=1))
 
 
-@pytest.mark.parametrize(
-    ("schedule", "make_data", "settings"),
-    [
-        (None, grey_data, {}),
-        (one_operation("Invert", [[0.5]]), same_images, {}),
-        (None, same_images, {"flip": True}),
-        (None, same_images, {"crop_padding": 2}),
-        (None, same_images, {"cutout_size": 2}),
-    ],
-    ids=["batches", "policy", "flip", "crop", "cutout"],
-)
-def test_the_seed_decides_each_of_the_draws(
-    monkeypatch: pytest.MonkeyPatch,
-    schedule: Schedule | None,
-    make_data: Callable[[], EvaluationData],
-    settings: dict[str, Any],
-) -> None:
-    first, again, other = (batches_of(monkeypatch, schedule, make_data(), seed, **settings) for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+def test_the_seed_decides_each_of_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[tuple[Schedule | None, EvaluationData, dict[str, Any]]] = [
+        (None, grey_data(), {}),
+        (one_operation("Invert", [[0.5]]), same_images(), {}),
+        *((None, same_images(), one) for one in ({"flip": True}, {"crop_padding": 2}, {"cutout_size": 2})),
+    ]
+    for schedule, data, settings in cases:
+        first, again, other = (batches_of(monkeypatch, schedule, data, seed, **settings) for seed in (0, 0, 1))
+        assert torch.equal(first, again), settings
+        assert not torch.equal(first, other), settings
 
 
-@each("schedule", [None, one_operation("Brightness", [[0.5, 0.6]])], ids=["none", "schedule"])
-def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedule | None) -> None:
+def test_the_measured_numbers_are_those_of_the_returned_network() -> None:
     data, test = tiny_data(), two_sides(N_TEST, seed=1)
-    result = train(config_with(epochs=10, learning_rate=0.1), data, ScheduleAugmentation(schedule), seed=0)
+    schedule = one_operation("Brightness", [[0.5, 0.6]])
+    config = EvaluationConfig.make({**SETTINGS, "epochs": 10, "learning_rate": 0.1})
+    result = train(config, data, ScheduleAugmentation(schedule), seed=0)
     pixels = two_sides(N_TRAIN, seed=0).images.numpy() / 255
     mean, std = (statistic(pixels, axis=(0, 2, 3), keepdims=True) for statistic in (np.mean, np.std))
     images = torch.tensor((test.images.numpy() / 255 - mean) / std, dtype=torch.float32)
@@ -172,6 +136,6 @@ def test_the_measured_numbers_are_those_of_the_returned_network(schedule: Schedu
 @each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
 def test_the_test_split_is_not_read_before_the_last_step(schedule: Schedule | None) -> None:
     data, guard = guarded_data()
-    result = train(config_with(), data, ScheduleAugmentation(schedule), 0, on_step=guard.step_done)
+    result = train(EvaluationConfig.make(SETTINGS), data, ScheduleAugmentation(schedule), 0, on_step=guard.step_done)
     assert guard.steps == STEPS
     assert 0 <= result.test.error_percent <= 100
