@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
+
 from hba.errors import SettingsError
 from hba.operations.operation import Operation
 from hba.operations.table import OPERATIONS
@@ -125,6 +127,8 @@ def load_operations_file(
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
         line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
         raise SettingsError(f"{path} failed: {_in_words(error)}{f' (line {line})' if line else ''}") from None
+    # Other processes cannot import it.
+    cloudpickle.register_pickle_by_value(module)
     new = tuple(one for one in registered() if one not in before)
     if not new:
         raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")

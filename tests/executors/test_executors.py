@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.multiprocessing
 from ray_machines import Machines
 from torch import Tensor
 
@@ -87,6 +89,23 @@ def test_machines(machines: Machines) -> None:
         check(RayExecutor(cluster, needs))
         check(RayExecutor(cluster, needs, 2))
         assert RayExecutor(cluster, needs).environment()["machines"] == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
+def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = ProcessPoolExecutor.submit
+    # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
+    monkeypatch.setattr("hba.executors.executor.CONTEXT", torch.multiprocessing.get_context("spawn"))
+
+    def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
+        future: Future[Any] = submit(pool, *arguments)
+        for process in multiprocessing.active_children():
+            os.kill(process.pid or 0, signal.SIGINT)
+        return future
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
+    shared = Shared(100, (torch.zeros(1),), lambda: (torch.ones(3),), prepare)
+    assert [result[:2] for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared)] == [(100, 3.0)]
 
 
 def die(task: int, shared: Any, step_done: Callable[[], None]) -> None:
@@ -184,7 +203,7 @@ def test_a_task_has_a_gpu_and_its_share_of_the_cpus(monkeypatch: pytest.MonkeyPa
 
 
 def test_machines_with_another_version_are_refused() -> None:
-    with pytest.raises(RunError, match="has hba-augment"):
+    with pytest.raises(RunError, match="hba-augment"):
         ray_executor.check_versions({**ray_executor._versions(), "hba-augment": "0.0.1"})
 
 
