@@ -188,7 +188,8 @@ def test_strength_is_the_mean_change_in_grey_levels() -> None:
 
 
 def test_shuffled_schedules_move_images_as_far_as_the_schedule_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 1800)
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_IMAGES", 40)
+    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 700)
     bare, train = hba.load_policy("digits").with_spread(0.0), digits()
     for schedule in (bare, found()):
         wanted = strength(schedule, sample_of(train))

@@ -30,7 +30,7 @@ MADE: dict[str, Callable[[Schedule], Schedule]] = {
     "final": lambda schedule: schedule.only(1),
     "point": lambda schedule: schedule.with_spread(0.0),
 }
-SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 
 
 def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> dict[str, RowConfig]:

@@ -19,7 +19,7 @@ from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained, train
 
-SETTINGS = {"model": "wrn-10-1", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+SETTINGS = {"model": "mlp-8", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 

@@ -4,14 +4,12 @@ import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing
 from PIL import Image
 from ray_machines import Machines
 from small_trainings import one_operation, tiny_data
@@ -23,11 +21,12 @@ from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations.registration import load_operations_file
 from hba.policy_evaluation.jobs import number_of_jobs
+from hba.training.metrics import Measured
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
-SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8}
-N_STEPS = 2 * 4
+SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8}
+N_STEPS = 4
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +53,7 @@ class Events(hba.EvaluationCallback):
 
     def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
         self.seen: list[str] = []
+        self.epochs: dict[tuple[str, int], Sequence[Measured]] = {}
         self.on_done = on_done
 
     def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,9 @@ class Events(hba.EvaluationCallback):
 
     def step_done(self) -> None:
         self.seen.append("step")
+
+    def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
+        self.epochs[name, seed] = epochs
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
         self.seen.append("done")
@@ -82,33 +85,29 @@ class Events(hba.EvaluationCallback):
         assert not has_steps or self.seen[:first_test].count("step") >= N_STEPS
 
 
-def interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ctrl-C, which reaches new processes too, is left to the one that started them."""
-    submit = ProcessPoolExecutor.submit
-    # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
-    monkeypatch.setattr("hba.executors.executor.CONTEXT", torch.multiprocessing.get_context("spawn"))
+class Brightened:
+    """An augmentation of one's own, of a module that no other machine has."""
 
-    def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
-        future: Future[Any] = submit(pool, *arguments)
-        for process in multiprocessing.active_children() if os.name == "posix" else ():
-            os.kill(process.pid or 0, signal.SIGINT)
-        return future
+    definition = "brightened"
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
+    def by_epoch(self, epochs: int, train: Any) -> list[Callable[[Tensor, torch.Generator], Tensor]]:
+        return [lambda images, generator: (images + 0.1).clamp(0, 1)] * epochs
 
 
 def test_two_processes_find_what_one_finds_and_read_each_image_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, events = write_folder(tmp_path / "images"), Events()
-    alone = hba.evaluate(INVERT, folder, against=["none", "randaugment"], seeds=2, **SETTINGS)
+    folder, events, of_one = write_folder(tmp_path / "images"), Events(), Events()
+    settings: dict[str, Any] = {**SETTINGS, "against": ["randaugment", Brightened()], "seeds": 2}
+    del settings["model"]
+    # What the user brings reaches the processes.
+    settings["network"] = lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    alone = hba.evaluate(INVERT, folder, callback=of_one, **settings)
     events.record_files(monkeypatch)
-    interrupt_at_the_start(monkeypatch)
-    result = hba.evaluate(
-        INVERT, folder, against=["none", "randaugment"], seeds=2, jobs=2, callback=events, out=tmp_path, **SETTINGS
-    )
+    result = hba.evaluate(INVERT, folder, jobs=2, callback=events, out=tmp_path, **settings)
     assert result.rows == alone.rows
-    assert len({error for row in alone.rows for error in row.test_error_percent}) > 1, "the numbers can differ"
+    assert events.epochs == of_one.epochs
+    assert len({loss for row in alone.rows for loss in row.test_loss}) == 6, "the numbers can differ"
     assert (result.environment["jobs"], result.environment["n_threads"]) == (2, 1)
     events.check(n_trainings=6)
     assert json.loads((tmp_path / "results.json").read_text())["test_images"] == 12
@@ -128,7 +127,7 @@ def kill_all() -> None:
 def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
     tmp_path: Path, on_done: Callable[[], None], error: type[BaseException]
 ) -> None:
-    settings = {**SETTINGS, "batch_size": 20, "epochs": 20}
+    settings = {**SETTINGS, "model": "wrn-10-1", "batch_size": 20, "epochs": 6}
     with pytest.raises(error):
         hba.evaluate(INVERT, tiny_data(), seeds=3, jobs=2, out=tmp_path, callback=Events(on_done), **settings)
     rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
@@ -173,15 +172,6 @@ def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
     for wrong in ({"jobs": 0}, {"jobs": 2, "cluster": "auto"}, {"gpus_per_training": 2}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
             hba.evaluate(INVERT, "no/such/folder", **wrong)
-
-
-class Brightened:
-    """An augmentation of one's own, of a module that no other machine has."""
-
-    definition = "brightened"
-
-    def by_epoch(self, epochs: int, train: Any) -> list[Callable[[Tensor, torch.Generator], Tensor]]:
-        return [lambda images, generator: (images + 0.1).clamp(0, 1)] * epochs
 
 
 @pytest.mark.slow

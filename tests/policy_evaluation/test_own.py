@@ -132,10 +132,10 @@ class Noise:
 
 def test_an_own_augmentation_is_a_row_with_the_numbers_of_its_training() -> None:
     mine: hba.Augmentation = Noise(0.3)
-    result = evaluate(against=["none", mine, Noise(0.1, "little"), INVERT], model="wrn-10-1", learning_rate=0.05)
+    result = evaluate(against=["none", mine, Noise(0.1, "little"), INVERT], model="mlp-8", learning_rate=0.05)
     assert [row.name for row in result.rows] == ["schedule", "none", "Noise", "little", "schedule 5"]
     assert result.rows[0].by_seed() == result.rows[4].by_seed()
-    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "model": "wrn-10-1", "learning_rate": 0.05})
+    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "model": "mlp-8", "learning_rate": 0.05})
     alone = [train(config, tiny_data(), mine, seed).test.error_percent for seed in (0, 1)]
     assert list(result.rows[2].test_error_percent) == alone
     assert len({row.definition for row in result.rows}) == 4
@@ -153,15 +153,10 @@ class Dark:
 def test_an_augmentation_that_no_network_could_train_with_is_refused() -> None:
     for augmentation, named in ((3, "got 3"), (Noise, "class '.*Noise'"), (Dark(), "Dark must return new images")):
         with pytest.raises(SettingsError, match=named) as raised:
-            evaluate(against=[augmentation], model="wrn-10-1")
+            evaluate(against=[augmentation], model="mlp-8")
         assert len(str(raised.value).splitlines()) == 1
     with pytest.raises(SettingsError, match="two rows would be called 'Noise'"):
-        evaluate(against=[Noise(0.1), Noise(0.2)], model="wrn-10-1")
-
-
-def test_what_the_user_brings_reaches_the_processes() -> None:
-    settings: dict[str, Any] = {"network": lambda seed: net(seed), "against": [Noise(0.2)]}
-    assert evaluate(jobs=2, **settings).rows == evaluate(**settings).rows
+        evaluate(against=[Noise(0.1), Noise(0.2)], model="mlp-8")
 
 
 def test_what_cannot_reach_the_processes_is_refused_in_one_line() -> None:

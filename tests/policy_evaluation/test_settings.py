@@ -26,7 +26,9 @@ def weights(tmp_path: Path) -> Path:
 
 def evaluate(weights: Path | None, out: Path | None = None, **settings: Any) -> hba.EvaluationResult:
     given = {} if weights is None else {"pretrained": weights, "freeze": "all-but-head"}
-    return hba.evaluate(SCHEDULE, tiny_data(), out=out, **{**OWN, "epochs": 1, "seeds": 1, **given, **settings})
+    return hba.evaluate(
+        SCHEDULE, tiny_data(), out=out, **{**OWN, "epochs": 1, "seeds": 1, "against": (), **given, **settings}
+    )
 
 
 def test_all_seeds_start_from_the_file_but_for_the_head(weights: Path) -> None:
@@ -62,12 +64,12 @@ def test_the_weights_of_the_search_are_taken_unless_they_have_changed(weights: P
     settings = {**OWN, "data": "tiny", "epochs": 1, "pretrained": str(weights), "freeze": "all-but-head"}
     origin = {"settings": settings, "pretrained": {"sha256": start.sha256}}
     schedule = hba.Schedule(SCHEDULE.space, SCHEDULE.values, SCHEDULE.fill, origin)
-    result = hba.evaluate(schedule, tiny_data(), seeds=1)
+    result = hba.evaluate(schedule, tiny_data(), seeds=1, against=())
     assert (result.config.pretrained, result.config.freeze) == (str(weights), "all-but-head")
     weights_file(tmp_path, pretrained(seed=10))
     with pytest.raises(SettingsError, match="have changed since the search"):
         hba.evaluate(schedule, tiny_data(), seeds=1)
-    assert hba.evaluate(schedule, tiny_data(), seeds=1, pretrained=weights).pretrained is not None
+    assert hba.evaluate(schedule, tiny_data(), seeds=1, against=(), pretrained=weights).pretrained is not None
 
 
 def own(seed: int) -> nn.Module:
