@@ -32,7 +32,7 @@ from hba.policy_evaluation.baseline_augmentations import (
     start,
 )
 from hba.policy_evaluation.leakage import settings_of
-from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY, check_dropouts
+from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text

@@ -29,8 +29,7 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.result import Plan, SearchPlan
 from hba.preprocessing import Preprocessing
-from hba.regularization.groups import acts_on_images, hyperparameters_of
-from hba.regularization.in_training import DROPOUT, dropouts
+from hba.regularization.groups import DROPOUT, acts_on_images, dropouts, hyperparameters_of
 from hba.report.page import report_at_the_end
 from hba.report.samples import Samples
 from hba.schedule.file import space_entry

@@ -3,25 +3,20 @@
 In a search every image has its own values; in an ordinary training all images have those of the epoch.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from hba.data.labels import is_multi_label
 from hba.errors import SettingsError
-from hba.regularization.in_training import (
-    DROPOUT,
-    WEIGHT_DECAY,
-    activation,
-    dropout_hyperparameters,
-    label_smoothing,
-    weight_decay_hyperparameter,
-)
+from hba.hypernet.dropout import DROPOUTS, RatedDropout
 from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
 from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Hyperparameter, Place, Regularizer
 from hba.utils.text import unknown
@@ -31,52 +26,116 @@ SIDE = 32
 """Side of images (CIFAR-10's) that ranges in pixels are for."""
 AUGMENTATION = "augmentation"
 """Name in `tune` of the operations of the search space."""
+DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
+LARGEST_RATE = 0.95
+"""STN, section 4.2; also in Delta-STN's code for images."""
+INITIAL_RATE = 0.05
+"""For a network whose own rate is 0 (STN, sections 4.2 and 4.3)."""
+LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
+"""A range around common values: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
+INITIAL_WEIGHT_DECAY = 1e-5
+"""If the settings have none. The lower end of the range would hardly move."""
 
 
-_HYPERPARAMETERS = (
-    weight_decay_hyperparameter(5e-4),
-    Hyperparameter("label_smoothing", 0, 0.5, 0.05),
-    Hyperparameter("input_dropout.rate", 0, 0.75, 0.05),
-    Hyperparameter("input_noise.deviation", 0, 0.3, 0.05),
-    # STN, Appendix E.
+def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
+    """Dropout modules by name, in the order of their definition, without duplicates."""
+    modules = network.named_modules()
+    return {name: module for name, module in modules if type(module) in DROPOUTS or isinstance(module, RatedDropout)}
+
+
+def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
+    """One for each dropout module, `dropout.<module>`, which begins at the module's rate if that is not 0.
+
+    Raises SettingsError for a network without any.
+    """
+    rates: dict[str, Any] = {name: module.p for name, module in dropouts(network).items()}
+    if not rates:
+        raise SettingsError(
+            f"tune dropout needs a network with modules nn.Dropout, {type(network).__name__} has none; give another "
+            "model, or omit dropout"
+        )
+    initial = {f"{DROPOUT}.{name}": min(float(rate) or INITIAL_RATE, LARGEST_RATE) for name, rate in rates.items()}
+    return tuple(Hyperparameter(name, 0.0, LARGEST_RATE, rate) for name, rate in initial.items())
+
+
+def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
+    """On a log scale. It begins at the weight decay of the settings, limited to the range, or at the default one."""
+    initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
+    return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
+
+
+def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: bool = False) -> None:
+    """SettingsError unless these are the dropout modules of the network, so that rates for them fit it whole.
+
+    may_be_some: others that the network has may keep their own rates.
+    """
+    known = dropouts(network)
+    if not (set(names) <= set(known) if may_be_some else set(names) == set(known)):
+        raise SettingsError(
+            f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has "
+            f"{', '.join(known) or 'none'}: train the model that was searched, or take "
+            "schedule.without_regularizers() in Python"
+        )
+
+
+def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
+    """What smoothing labels by `value` (B,) in [0, 1] adds to the loss of each image (B,), logits (B, K).
+
+    Targets are (1 - s) onehot + s / K (Szegedy et al. 2016, section 7), of several labels (1 - s) y + s / 2 each.
+    The loss is linear in the targets, so it grows by s (loss of the even targets - loss of the labels).
+    """
+    if is_multi_label(labels):
+        of_even = F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, 0.5), reduction="none").mean(dim=1)
+        of_labels = F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
+    else:
+        of_even = -logits.log_softmax(dim=1).mean(dim=1)
+        of_labels = F.cross_entropy(logits, labels, reduction="none")
+    return value * (of_even - of_labels)
+
+
+def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
+    """Activation regularisation, and its temporal kind, of each column of a passage (B,).
+
+    alpha (B,) times the mean square of what dropout leaves of the last layer's states (B, T, H), and beta (B,) times
+    the mean square of how far the states (B, T, H) move from word to word. T is at least 2. Ref: Merity et al. 2017,
+    whose means of squares these are; STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
+    """
+    moved = states[:, 1:] - states[:, :-1]
+    return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(dim=(1, 2))
+
+
+_CUTOUT = (
     Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit=PIXELS),
     Hyperparameter("cutout.holes", 0, 4, 1, whole=True),
-    # STN, Appendix E; largest changes, as torchvision's ColorJitter has them.
-    Hyperparameter("jitter.brightness", 0, 1, 0.05),
-    Hyperparameter("jitter.contrast", 0, 1, 0.05),
-    Hyperparameter("jitter.saturation", 0, 1, 0.05),
+)
+"""STN, Appendix E."""
+_JITTER = (
+    *(Hyperparameter(f"jitter.{name}", 0, 1, 0.05) for name in ("brightness", "contrast", "saturation")),
     Hyperparameter("jitter.hue", 0, 0.5, 0.05),
-    # Delta-STN's code; largest changes, as torchvision's RandomAffine has them.
-    Hyperparameter("affine.degrees", 0, 45, 5, unit="degrees"),
-    Hyperparameter("affine.shear", 0, 45, 5, unit="degrees"),
+)
+"""STN, Appendix E; largest changes, as torchvision's ColorJitter has them."""
+_AFFINE = (
+    *(Hyperparameter(f"affine.{name}", 0, 45, 5, unit="degrees") for name in ("degrees", "shear")),
     Hyperparameter("affine.translate", 0, 0.5, 0.05, unit="share of the side"),
     Hyperparameter("affine.scale", 0, 0.5, 0.05),
-    # STN, section 4.2.
-    Hyperparameter("activation.alpha", 0, 4, 0.05),
-    Hyperparameter("activation.beta", 0, 4, 0.05),
 )
-
-
-def _built_in(
-    name: str, place: Place, function: Callable[..., Tensor] | None = None, *, uses_fill: bool = False
-) -> Regularizer:
-    own = tuple(one for one in _HYPERPARAMETERS if one.group == name)
-    return Regularizer(name, own, place, function, uses_fill)
-
-
+"""Delta-STN's code; largest changes, as torchvision's RandomAffine has them."""
+_ACTIVATION = tuple(Hyperparameter(f"activation.{name}", 0, 4, 0.05) for name in ("alpha", "beta"))
+"""STN, section 4.2."""
 _BUILT_IN = (
-    _built_in(DROPOUT, "network"),
-    _built_in(WEIGHT_DECAY, "network"),
-    _built_in("label_smoothing", "loss", label_smoothing),
-    _built_in("input_dropout", "inputs", input_dropout),
-    _built_in("input_noise", "inputs", input_noise),
-    _built_in("cutout", "inputs", cutout),
-    _built_in("jitter", "pixels", jitter),
-    _built_in("affine", "pixels", affine, uses_fill=True),
-    _built_in("activation", "states", activation),
+    Regularizer(DROPOUT, (), "network"),
+    Regularizer(WEIGHT_DECAY, (weight_decay_hyperparameter(5e-4),), "network"),
+    Regularizer("label_smoothing", (Hyperparameter("label_smoothing", 0, 0.5, 0.05),), "loss", label_smoothing),
+    Regularizer("input_dropout", (Hyperparameter("input_dropout.rate", 0, 0.75, 0.05),), "inputs", input_dropout),
+    Regularizer("input_noise", (Hyperparameter("input_noise.deviation", 0, 0.3, 0.05),), "inputs", input_noise),
+    Regularizer("cutout", _CUTOUT, "inputs", cutout),
+    Regularizer("jitter", _JITTER, "pixels", jitter),
+    Regularizer("affine", _AFFINE, "pixels", affine, uses_fill=True),
+    Regularizer("activation", _ACTIVATION, "states", activation),
 )
 REGULARIZERS: Mapping[str, Regularizer] = MappingProxyType({one.name: one for one in _BUILT_IN})
 """The built-in regularizers by name."""
+
 
 _registered: dict[str, Regularizer] = {}
 
@@ -87,10 +146,10 @@ def register_regularizer(regularizer: Regularizer) -> Regularizer:
     It replaces an earlier one of the same name. Raises SettingsError for a built-in name, and for a regularizer without
     a function.
     """
-    if regularizer.name in REGULARIZERS or regularizer.tuned_as == AUGMENTATION:
-        raise SettingsError(f"{regularizer.name} is a built-in regularizer; give yours another name")
-    if regularizer.function is None or not regularizer.hyperparameters:
-        raise SettingsError(f"the regularizer {regularizer.name} must have a function and hyperparameters")
+    if regularizer.name in (*REGULARIZERS, AUGMENTATION) or not (regularizer.function and regularizer.hyperparameters):
+        raise SettingsError(
+            f"{regularizer.name} must be a name that is not built in, with a function and hyperparameters"
+        )
     _registered[regularizer.name] = regularizer
     return regularizer
 
@@ -186,27 +245,22 @@ class Regularization:
             members.setdefault(one.group, {})[one.own_name] = (column, one)
         groups = tuple(Group(find_regularizer(name), own) for name, own in members.items())
         for group in groups:
-            wanted = [one.own_name for one in group.regularizer.hyperparameters]
-            if wanted and set(wanted) != set(group.members):
-                raise SettingsError(
-                    f"the regularizer {group.regularizer.name} must have {', '.join(wanted)}, got "
-                    f"{', '.join(group.members)}"
-                )
+            wanted = {one.own_name for one in group.regularizer.hyperparameters}
+            if wanted and wanted != group.members.keys():
+                names = f"{', '.join(sorted(wanted))}, got {', '.join(group.members)}"
+                raise SettingsError(f"the regularizer {group.regularizer.name} must have {names}")
         return groups
 
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
         """Columns of dropout rates, by module name."""
-        return self._columns(DROPOUT)
+        numbered = enumerate(self.hyperparameters, self.first)
+        return {one.own_name: column for column, one in numbered if one.group == DROPOUT}
 
     @cached_property
     def weight_decay_column(self) -> int | None:
-        return self._columns(WEIGHT_DECAY).get("value")
-
-    def _columns(self, name: str) -> Mapping[str, int]:
-        """Columns of a regularizer, by own name."""
-        found = [group.members for group in self.groups if group.regularizer.name == name]
-        return {own: column for members in found for own, (column, _) in members.items()}
+        numbered = enumerate(self.hyperparameters, self.first)
+        return next((column for column, one in numbered if one.group == WEIGHT_DECAY), None)
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:

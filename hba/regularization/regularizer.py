@@ -45,10 +45,10 @@ class Hyperparameter:
                 f"the range of {self.name} must be finite, ascend and hold its initial value, got {self.low} to "
                 f"{self.high} and {self.initial}"
             )
-        if self.scale not in get_args(Scale):
-            raise SettingsError(f"scale of {self.name} must be linear or log, got {self.scale!r}")
-        if self.scale == "log" and self.low <= 0:
-            raise SettingsError(f"a log scale of {self.name} must begin above 0, got {self.low}")
+        if self.scale not in get_args(Scale) or (self.scale == "log" and self.low <= 0):
+            raise SettingsError(
+                f"scale of {self.name} must be linear, or log above 0, got {self.scale!r} from {self.low}"
+            )
 
     @property
     def group(self) -> str:
@@ -95,15 +95,12 @@ class Regularizer:
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.hyperparameters]
-        is_named = self.name.isidentifier() and len(set(names)) == len(names)
-        if not is_named or any(one.group != self.name for one in self.hyperparameters):
+        is_named = self.name.isidentifier() and all(one.group == self.name for one in self.hyperparameters)
+        is_placed = self.place in get_args(Place) and (self.place == "network") == (self.function is None)
+        if not (is_named and is_placed and len(set(names)) == len(names)):
             raise SettingsError(
-                "a regularizer must have a name in one word and hyperparameters with different names "
-                f"<name>.<own name>, got {self.name!r} with {', '.join(names)}"
-            )
-        if self.place not in get_args(Place) or (self.place == "network") != (self.function is None):
-            raise SettingsError(
-                f"the regularizer {self.name} must have a function and a place of {', '.join(get_args(Place))}, got "
+                "a regularizer must have a name in one word, hyperparameters with different names <name>.<own name>, a "
+                f"function and a place of {', '.join(get_args(Place))}, got {self.name!r} with {', '.join(names)} at "
                 f"{self.place!r}"
             )
 

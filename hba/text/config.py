@@ -15,8 +15,7 @@ from hba.data.config import Seed, Size
 from hba.errors import SettingsError
 from hba.policy_search.config import without_dropped
 from hba.regularization import groups
-from hba.regularization.groups import REGULARIZERS, registered_regularizers
-from hba.regularization.in_training import DROPOUT, WEIGHT_DECAY
+from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, registered_regularizers
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.settings import Settings, words
 

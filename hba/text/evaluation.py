@@ -16,8 +16,7 @@ from torch import Tensor
 from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.callbacks import TrainingsBar
-from hba.regularization.groups import Regularization
-from hba.regularization.in_training import DROPOUT
+from hba.regularization.groups import DROPOUT, Regularization
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import RESULTS_NAME, TEXT_EVALUATION
 from hba.report.statistics import PairedDifference

@@ -26,8 +26,7 @@ from hba.policy_search.config import check_unchanged, read_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
-from hba.regularization.groups import hyperparameters_of
-from hba.regularization.in_training import DROPOUT
+from hba.regularization.groups import DROPOUT, hyperparameters_of
 from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream

@@ -9,8 +9,7 @@ import hba
 from hba.errors import SettingsError
 from hba.models import build_model
 from hba.regularization import groups
-from hba.regularization.groups import REGULARIZERS, Regularization, hyperparameters_of, tunable
-from hba.regularization.in_training import dropouts
+from hba.regularization.groups import REGULARIZERS, Regularization, dropouts, hyperparameters_of, tunable
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 
 

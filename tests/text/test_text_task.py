@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hba.algorithms.responses import TrainingBatch, linearized
 from hba.hypernet import HyperNetwork
-from hba.regularization.in_training import activation
+from hba.regularization.groups import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
 from hba.text.lstm import next_word_loss
 from hba.text.reader import Corpus, Passage, Prediction

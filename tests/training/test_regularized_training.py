@@ -16,7 +16,7 @@ from hba.data import SearchData
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization import groups
-from hba.regularization.in_training import label_smoothing
+from hba.regularization.groups import label_smoothing
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
