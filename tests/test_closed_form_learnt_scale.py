@@ -45,30 +45,6 @@ def searched(**settings: Any) -> tuple[Any, Any, Any]:
     return algorithm_of(task), task, state
 
 
-def settled(**settings: Any) -> tuple[Tensor, Tensor]:
-    """Means over the last lambda steps, at a lower rate: of lambda and of sigma, in the columns that are curved."""
-    algorithm, task, state = searched(**settings)
-    lams, sigmas = [], []
-    for number in range(N_STEPS):
-        if number == N_STEPS - N_KEPT - 200:
-            for optimizer in (state.mover.optimizer, state.mover.scale.optimizer):
-                optimizer.param_groups[0]["lr"] /= 5
-        algorithm.update_lambda(task, state)
-        lams.append(state.lam.detach().clone())
-        sigmas.append(algorithm.sigma_now(state))
-    kept = slice(-N_KEPT, None)
-    n_curved = len(CURVATURES)
-    return torch.stack(lams[kept]).mean(0)[:n_curved], torch.stack(sigmas[kept]).mean(0)[:n_curved]
-
-
-def test_sigma_comes_to_rest_at_the_root_of_tau_over_the_curvature() -> None:
-    tau = 0.25
-    lam, sigma = settled(sigma_entropy=tau, sigma=0.5, lambda_learning_rate=0.03, lambda_optimizer="rmsprop")
-    expected = [math.sqrt(tau / curvature) for curvature in CURVATURES]
-    assert sigma.tolist() == pytest.approx(expected, rel=0.05)
-    assert lam.tolist() == pytest.approx(list(BEST), abs=0.05)
-
-
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
     """By finite differences, in double precision, at the noise that the step draws."""

@@ -5,13 +5,12 @@ Magnitudes are float32 numbers, one for all images or one for each; PIL gets the
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from pil_reference import PIL_REFERENCE, Reference
 from sklearn.datasets import load_sample_images
 
 from hba.operations import OPERATIONS, Operation
@@ -82,16 +81,14 @@ def magnitudes_within(low: float, high: float, count: int, seed: int) -> Magnitu
     return np.array([low, high, *inside], dtype=np.float32)[-count:]
 
 
-def by_pil(
-    name: str,
-    images: Levels,
-    magnitude: float | Magnitudes = 0.0,
-    reference: Mapping[str, Reference] = PIL_REFERENCE,
-) -> Results:
+def by_pil(operation: str | Operation, images: Levels, magnitude: float | Magnitudes = 0.0) -> Results:
+    """By the PIL call that defines the operation (hba/operations/on_pil.py)."""
+    operation = OPERATIONS[operation] if isinstance(operation, str) else operation
     results = []
     for image, number in zip(images, one_for_each(images, magnitude), strict=True):
         given = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
-        results.append(np.asarray(reference[name](given, float(number), fill_of(images))).reshape(image.shape))
+        result = operation.apply_to_pil(given, float(number), fill_of(images), (0.5, 0.5))
+        results.append(np.asarray(result).reshape(image.shape))
     return np.stack(results).astype(np.int64)
 
 

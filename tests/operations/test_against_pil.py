@@ -25,14 +25,11 @@ from pil_comparison import (
     on_the_grid,
     photographs,
 )
-from pil_reference import cutout as pil_cutout
-from pil_reference import geometric_reference
 
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, Operation
 from hba.operations.geometric import Maps, warp
 
 HIGHEST = {"ShearX": 0.3, "ShearY": 0.3, "TranslateX": 0.45, "TranslateY": 0.45, "Rotate": 30.0}
-PIL_BILINEAR = geometric_reference(Image.Resampling.BILINEAR)
 POORER: Mapping[str, Callable[[Image.Image], Image.Image]] = {
     "Contrast": lambda image: ImageEnhance.Contrast(image).degenerate,
     "Color": lambda image: ImageEnhance.Color(image).degenerate,
@@ -123,13 +120,13 @@ def on_the_edge(name: str, images: Levels, magnitudes: Magnitudes) -> NDArray[np
     return np.stack(found)[..., None]
 
 
-def by_pil_unrounded(name: str, images: Levels, magnitudes: Magnitudes) -> NDArray[np.float64]:
+def by_pil_unrounded(operation: Operation, images: Levels, magnitudes: Magnitudes) -> NDArray[np.float64]:
     """Channel by channel, in PIL's mode F, where it does not cut the mean down to whole levels."""
     result = np.empty(images.shape)
     for image, magnitude, shown in zip(images, magnitudes.tolist(), result, strict=True):
         for channel, fill in enumerate(fill_of(images)):
             given = Image.fromarray(image[:, :, channel].astype(np.float32))
-            shown[:, :, channel] = np.asarray(PIL_BILINEAR[name](given, magnitude, (fill,)))
+            shown[:, :, channel] = np.asarray(operation.apply_to_pil(given, magnitude, (fill,), (0.5, 0.5)))
     return result
 
 
@@ -143,8 +140,8 @@ def test_bilinear_operations_are_pil_s_means_within_one_level() -> None:
             batch = cycled(images, len(magnitudes))
             ours, edges = on_the_grid(bilinear, batch, magnitudes), on_the_edge(name, batch, magnitudes)
             # Places are float32 numbers, relative to the image.
-            far = abs(ours - by_pil_unrounded(name, batch, magnitudes)) > 0.02
-            far |= abs(ours.round() - by_pil(name, batch, magnitudes, PIL_BILINEAR)) > 1
+            far = abs(ours - by_pil_unrounded(bilinear, batch, magnitudes)) > 0.02
+            far |= abs(ours.round() - by_pil(bilinear, batch, magnitudes)) > 1
             if (far & ~edges).any() or far.mean() > 0.02:
                 wrong.append((name, images.shape))
         photo, magnitude = photographs()[1], highest * 0.61
@@ -234,8 +231,9 @@ def test_cutout_is_a_rectangle_of_pil() -> None:
         sizes[:20] = (torch.arange(20) % min(height, width) + 0.5) / min(height, width)
         at[::2] = (at[::2] * torch.tensor([width, height])).floor() / torch.tensor([width, height])
         found = on_the_grid("Cutout", images, sizes.numpy(), at.tolist()).round()
+        black = Image.new("RGB", (width, height))
         for image, size, (x, y) in zip(found, sizes.tolist(), at.tolist(), strict=True):
-            expected = pil_cutout(Image.new("RGB", (width, height)), size, fill_of(images), (x, y))
+            expected = OPERATIONS["Cutout"].apply_to_pil(black, size, fill_of(images), (x, y))
             if not np.array_equal(image, np.asarray(expected)):
                 wrong.append((height, width, size, x, y))
     assert wrong == []

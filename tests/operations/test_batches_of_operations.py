@@ -7,16 +7,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mixed_draws import (
     SPACES,
-    draw_of_one,
     fill_of,
     mixed_draw,
     random_values,
     rows_of,
-    space_of_one,
 )
 from random_inputs import eight_bit_images, magnitudes_for, positions, random_images, seeded
 from torch import Tensor
@@ -124,31 +120,6 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
         assert torch.equal(apply_operations(space, sample, images, fill_of(images)), whole)
         assert sum(batches) == n_recorded
         assert max(batches) <= part
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.sampled_from(tuple(OPERATIONS.values())),
-    st.sampled_from(["nearest", "bilinear"]),
-    st.tuples(st.integers(1, 12), st.integers(1, 12)),
-    st.sampled_from([1, 3]),
-    st.integers(0, 2**32 - 1),
-)
-def test_a_batch_equals_its_images_one_by_one(
-    operation: Operation, interpolation: str, size: tuple[int, int], channels: int, seed: int
-) -> None:
-    operation = operation.with_interpolation(interpolation)
-    images = random_images((5, channels, *size), seed)
-    magnitude, position = magnitudes_for(operation, 5, seed), positions(5, seed)
-    together = operation(images, magnitude, fill=fill_of(images), position=position)
-    for i in range(5):
-        one = slice(i, i + 1)
-        alone = operation(images[one], magnitude[one], fill=fill_of(images), position=position[one])
-        assert torch.equal(together[one], alone)
-    sample = draw_of_one(operation, 5, seed)
-    drawn = apply_operations(space_of_one(operation), sample, images, fill_of(images))
-    expected = operation(images, sample.magnitudes[:, 0], fill=fill_of(images), position=sample.positions[:, 0])
-    assert torch.equal(drawn, expected)
 
 
 def test_any_number_of_channels_is_each_channel_alone(both_paths: BothPaths) -> None:

@@ -67,17 +67,6 @@ def assert_fits(operation: Operation, images: Tensor, magnitude: Tensor, positio
     assert all(torch.equal(*pair) for pair in zip(given_tensors, before, strict=True))
 
 
-def test_moves_by_0_change_no_image_at_all() -> None:
-    for operation in GEOMETRIC:
-        for dtype in (torch.float32, torch.float64, torch.float16):
-            images = random_images((3, 3, 65, 91), seed=1, dtype=dtype)
-            for zero in (0.0, -0.0):
-                assert torch.equal(operation(images, torch.full((3,), zero), fill=fill_for(images, RED)), images)
-    for operation in BILINEAR:
-        images = eight_bit_images((1, 3, 32, 32), seed=1)
-        assert torch.equal(operation(images, torch.zeros(1)), images), "sides are powers of 2"
-
-
 def test_float16_is_within_its_own_rounding_of_float64() -> None:
     """A last bit of float16 is up to 1/8 grey level; a blend rounds a few times. A smoothed level may be another."""
     images = eight_bit_images((30, 3, 40, 65), seed=7, dtype=torch.float64)
