@@ -1,6 +1,7 @@
 """A file for kornia augments batches as the schedule does, moves what goes along with them, and needs no hba."""
 
 import copy
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -47,35 +48,28 @@ def moving(space: SearchSpace = MOVING, low: float = 0.0) -> Schedule:
     return Schedule(space, values[None], (0.0, 0.0, 0.0))
 
 
-@pytest.mark.parametrize("spread", SPREADS)
-def test_it_gives_the_pixels_of_hba_s_own_policy(spread: str) -> None:
-    for space in SPACES:
+def test_it_gives_the_pixels_of_hba_s_own_policy() -> None:
+    for space, spread in itertools.product(SPACES, SPREADS):
         schedule = schedule_of(space, spread)
         policy = exported(schedule)
         # Before the epoch is set, it is the last.
-        assert torch.equal(augmented(policy, images(), 4), augmented(own(schedule, 3), images(), 4)), space
-        for row, channels in ((0, 1), (0, 3), (3, 3)):
+        assert torch.equal(augmented(policy, images(), 4), augmented(own(schedule, 3), images(), 4)), (space, spread)
+        for row, channels in ((0, 1), (3, 3)):
             policy.set_epoch(row, 4)
             found = augmented(policy, images(channels), row)
-            assert torch.equal(found, augmented(own(schedule, row), images(channels), row)), space
+            assert torch.equal(found, augmented(own(schedule, row), images(channels), row)), (space, spread)
 
 
-def test_same_on_batch_does_the_same_to_every_image() -> None:
-    policy = exported(schedule_of("hba"), same_on_batch=True)
+def test_same_on_batch_does_the_same_to_every_image_and_a_batch_may_be_empty() -> None:
+    policy = exported(schedule_of("hba"), same_on_batch=True, keepdim=True)
     alike = images(n=1).repeat(8, 1, 1, 1)
     found = [augmented(policy, alike, seed) for seed in range(10)]
     assert all(torch.equal(batch, batch[:1].expand_as(batch)) for batch in found)
     assert any(not torch.equal(batch, alike) for batch in found)
-    assert not torch.equal(found[0], augmented(exported(schedule_of("hba")), alike, 0))
-
-
-def test_shapes_of_batches() -> None:
-    policy = exported(schedule_of("hba"), keepdim=True)
     for given in (images(n=0), images()[0]):
         assert policy(given).shape == given.shape
-    for channels in (2, 4):
-        with pytest.raises(TypeError, match=f"got {channels}"):
-            policy(images(channels))
+    with pytest.raises(TypeError, match="got 4"):
+        policy(images(4))
 
 
 def test_masks_move_as_their_images_do() -> None:
@@ -100,32 +94,22 @@ def test_masks_keep_their_colours_and_labels() -> None:
     assert not torch.equal(found, labels)
 
 
-def draws_of(policy: Any, schedule: Schedule) -> list[list[OpSample]]:
-    """What was last drawn for each image."""
-    (item,) = policy._params
-    slots, magnitudes, positions = (item.data[name].tolist() for name in ("slots", "magnitudes", "positions"))
-    operations = [slot.operation for slot in schedule.space.slots]
-    return [
-        [
-            OpSample(operations[slot], magnitude, tuple(place))
-            for slot, magnitude, place in zip(*rows, strict=True)
-            if slot >= 0
-        ]
-        for rows in zip(slots, magnitudes, positions, strict=True)
-    ]
-
-
 @pytest.mark.skipif(not KEYPOINTS, reason="torchvision has keypoints since 0.23")
 def test_keypoints_move_as_those_of_hba_s_transform() -> None:
     """kornia counts places from the centre of the first pixel, torchvision from its corner."""
     for interpolation in ("nearest", "bilinear"):
         schedule = moving(search_space(operations=[one.name for one in MOVING.operations], interpolation=interpolation))
-        policy = AugmentationSequential(exported(schedule), data_keys=["input", "keypoints"])
+        policy: Any = AugmentationSequential(exported(schedule), data_keys=["input", "keypoints"])
         points = torch.tensor([[4.0, 3.0], [20.5, 11.0], [30.0, 18.0]])
         _, found = policy(images(n=16), points.expand(16, -1, -1))
-        drawn = draws_of(policy, schedule)
-        assert sum(map(bool, drawn)) > 5
-        for one, after in zip(drawn, found, strict=True):
+        (item,) = policy._params
+        rows = (item.data[name].tolist() for name in ("slots", "magnitudes", "positions"))
+        operations = [slot.operation for slot in schedule.space.slots]
+        assert (item.data["slots"] >= 0).any(dim=1).sum() > 5
+        for *row, after in zip(*rows, found, strict=True):
+            one = [
+                OpSample(operations[slot], size, tuple(at)) for slot, size, at in zip(*row, strict=True) if slot >= 0
+            ]
             given = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
             expected = moved(given, one, (HEIGHT, WIDTH)) - 0.5
             # torchvision's are cut off at the border.
@@ -133,17 +117,15 @@ def test_keypoints_move_as_those_of_hba_s_transform() -> None:
             torch.testing.assert_close(after[inside], expected.as_subclass(Tensor)[inside], atol=1e-4, rtol=0)
 
 
-def test_what_was_drawn_can_be_done_again() -> None:
-    policy = AugmentationSequential(exported(schedule_of("hba")), data_keys=["input"])
-    found = policy(images())
-    assert torch.equal(policy(images(), params=policy._params), found)
-
-
-def test_it_copies_and_pickles_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_repeats_a_draw_and_copies_and_pickles_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy = imported_from(tmp_path, schedule_of("hba"), "kornia", "batch_policy", monkeypatch).policy()
     policy.set_progress(0.25)
+    found = augmented(policy, images(), 1)
+    assert torch.equal(policy(images(), params=policy._params), found)
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
-        assert torch.equal(augmented(other, images(), 1), augmented(policy, images(), 1))
+        assert torch.equal(augmented(other, images(), 1), found)
 
 
 def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> None:

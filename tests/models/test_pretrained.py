@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from each import each
 from pretrained_networks import MODEL, NAME, pretrained, weights_file
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from hba.errors import SettingsError
 from hba.models import Start, build_model, find_model
@@ -36,45 +36,24 @@ HEAD = {"fc.weight", "fc.bias"}
 
 
 def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_the_seed(tmp_path: Path) -> None:
+    weights, path = pretrained().state_dict(), tmp_path / "weights.pt"
     file = weights_file(tmp_path)
     first, again, other = (build(file, seed=seed) for seed in (0, 0, 1))
     assert names_that_differ(first, pretrained()) == HEAD
     assert names_that_differ(first, again) == set()
     assert names_that_differ(first, other) == HEAD
     assert first.get_parameter("fc.weight").shape == (3, 512)
-
-
-def in_safetensors(weights: dict[str, Tensor], path: Path) -> Path:
-    save_file(weights, path.with_suffix(".safetensors"))
-    return path.with_suffix(".safetensors")
-
-
-def saved(content: Any, path: Path) -> Path:
-    torch.save(content, path)
-    return path
-
-
-@pytest.mark.parametrize(
-    "save",
-    [
-        in_safetensors,
-        lambda weights, path: saved({"epoch": 3, "state_dict": weights}, path),
-        lambda weights, path: saved({"model": weights, "args": {"lr": 0.1}}, path),
-        lambda weights, path: saved({f"module.{name}": one for name, one in weights.items()}, path),
-        lambda weights, path: saved({name: one for name, one in weights.items() if "num_batches" not in name}, path),
-    ],
-    ids=["safetensors", "state_dict", "model", "from several GPUs", "without counters"],
-)
-def test_files_of_several_programs_are_read(save: Any, tmp_path: Path) -> None:
-    file = save(pretrained().state_dict(), tmp_path / "weights.pt")
-    assert names_that_differ(build(file), pretrained()) == HEAD
-
-
-def refusal(source: Path | str, **settings: Any) -> str:
-    with pytest.raises(SettingsError) as raised:
-        build(source, **settings)
-    assert len(str(raised.value).splitlines()) == 1
-    return str(raised.value)
+    save_file(weights, tmp_path / "weights.safetensors")
+    assert names_that_differ(build(tmp_path / "weights.safetensors"), first) == set()
+    # As several programs write them.
+    for content in (
+        {"epoch": 3, "state_dict": weights},
+        {"model": weights, "args": {"lr": 0.1}},
+        {f"module.{name}": one for name, one in weights.items()},
+        {name: one for name, one in weights.items() if "num_batches" not in name},
+    ):
+        torch.save(content, path)
+        assert names_that_differ(build(path), first) == set(), list(content)[:2]
 
 
 class Trap:
@@ -90,9 +69,11 @@ class Trap:
 def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap, ran = tmp_path / "trap.pth", tmp_path / "ran"
     torch.save({"conv1.weight": Trap(ran)}, trap)
-    assert "it holds other things than tensors" in refusal(trap)
+    with pytest.raises(SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"):
+        build(trap)
     trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
-    assert "state dict" in refusal(trap)
+    with pytest.raises(SettingsError, match=r"^[^\n]*state dict[^\n]*$"):
+        build(trap)
     assert not ran.exists()
 
 
@@ -118,24 +99,13 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
     assert Start.of(MODEL, "timm").sha256 not in hashes
 
 
-STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
-
-
-def frozen_stages(network: nn.Module) -> list[str]:
-    """The parts of a ResNet that are frozen; none may be so by half."""
-    flags = {
-        stage: {one.requires_grad for name, one in network.named_parameters() if name.split(".")[0] == stage}
-        for stage in STAGES
-    }
-    assert all(len(found) == 1 for found in flags.values()), flags
-    return [stage for stage, found in flags.items() if found == {False}]
-
-
-@each(("what", "n_frozen"), [("none", 0), ("1", 2), ("2", 3), ("4", 5), ("5", 6), ("all-but-head", 6)])
-def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages(what: str, n_frozen: int) -> None:
-    network = pretrained()
-    freeze(network, what, ("fc",))
-    assert frozen_stages(network) == list(STAGES[:n_frozen])
+def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages() -> None:
+    stages = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
+    for what, n_frozen in (("none", 0), ("1", 2), ("2", 3), ("5", 6), ("all-but-head", 6)):
+        network = pretrained()
+        freeze(network, what, ("fc",))
+        trains = {(name.split(".")[0], one.requires_grad) for name, one in network.named_parameters()}
+        assert trains == {(stage, number >= n_frozen) for number, stage in enumerate(stages)}, what
 
 
 def trained(network: nn.Module) -> dict[str, torch.Tensor]:
@@ -174,17 +144,15 @@ def test_a_network_of_timm_goes_by_its_name() -> None:
     assert network(torch.rand(2, 3, 32, 32)).shape == (2, 7)
 
 
-@each("name", ["resnet10", "", "hf-hub:timm/resnet10t", "RESNET10T", "timm:resnet10t"])
+@each("name", ["resnet10", "hf-hub:timm/resnet10t", "timm:resnet10t"])
 def test_an_unknown_network_of_timm_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(SettingsError, match="unknown timm model") as raised:
+    with pytest.raises(SettingsError, match=r"^[^\n]*unknown timm model[^\n]*$") as raised:
         find_model(f"timm:{name}")
     assert repr(name) in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 def test_a_network_that_is_made_for_another_image_size_is_refused_in_one_line() -> None:
     name = "timm:vit_tiny_patch16_224"
-    with pytest.raises(SettingsError, match="cannot take images of 32x32 ") as raised:
+    with pytest.raises(SettingsError, match=r"^[^\n]*cannot take images of 32x32 [^\n]*$"):
         build_model(name, 3, seed=0, image_size=32)
-    assert len(str(raised.value).splitlines()) == 1
     assert build_model(name, 3, seed=0, image_size=224).training

@@ -2,8 +2,6 @@
 
 import itertools
 import multiprocessing
-import subprocess
-import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -120,10 +118,7 @@ def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("hba.packed.images.run", counted)
     space, fill = SPACES["nearest"], torch.tensor(GRAY)
     sample, images = mixed_draw(space, N_IMAGES, seed=5), random_bytes((N_IMAGES, 3, 4, 4), seed=6)
-    for others in (images.float() / 255 + 1e-6, images.double() / 255, images.half() / 255, images.float()):
-        apply_operations(space, sample, others, fill)
-    assert not types
-    for others in (images, images.float() / 255):
+    for others in (images.float() / 255 + 1e-6, images.double() / 255, images, images.float() / 255):
         apply_operations(space, sample, others, fill)
     assert types == [torch.uint8, torch.float32]
     monkeypatch.setattr(packed_images, "LARGE_SIDE_PIXELS", 4)
@@ -143,9 +138,14 @@ def test_no_pixels_and_other_channels() -> None:
         apply_operations(SearchSpace((OPERATIONS["Color"],)), sample, images, fill)
 
 
-def by_pil(drawn: list[OpSample], pixels: Bytes, fill: tuple[float, ...]) -> Bytes:
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    return np.array(apply_to_pil(drawn, image, fill)).reshape(pixels.shape)
+def check_array(drawn: list[OpSample], pixels: Bytes, fill: tuple[float, ...]) -> None:
+    """Gives the bytes that PIL makes, in a new array."""
+    before = pixels.copy()
+    result = apply_to_array(drawn, pixels, fill)
+    assert result is not None
+    image = Image.fromarray(before[:, :, 0] if before.shape[2:] == (1,) else before)
+    np.testing.assert_array_equal(result, np.array(apply_to_pil(drawn, image, fill)).reshape(pixels.shape), str(drawn))
+    np.testing.assert_array_equal(pixels, before)
 
 
 def random_array(channels: int, height: int, width: int, seed: int) -> Bytes:
@@ -165,29 +165,17 @@ def test_any_two_operations_on_an_array_give_what_pil_gives(channels: int) -> No
     for seed, names in enumerate(cases):
         for height, width in ((17, 12), (1, 1), (1, 6)):
             pixels, drawn = random_array(channels, height, width, seed), drawn_at_random(names, 10 * seed)
-            before, fill = pixels.copy(), FILLS[channels][seed % 2]
-            result = apply_to_array(drawn, pixels, fill)
-            assert result is not None
-            np.testing.assert_array_equal(result, by_pil(drawn, pixels, fill), err_msg=str(drawn))
-            np.testing.assert_array_equal(pixels, before)
+            check_array(drawn, pixels, FILLS[channels][seed % 2])
 
 
 def test_views_and_read_only_and_gray_arrays() -> None:
     drawn = drawn_at_random((4, 6), seed=1)
     for channels, (fill, _) in FILLS.items():
-        whole = random_array(channels, 20, 24, seed=2)
-        view = whole[::2, ::-1]
-        np.testing.assert_array_equal(
-            apply_to_array(drawn, view, fill), by_pil(drawn, np.ascontiguousarray(view), fill)
-        )
+        whole = random_array(channels, 10, 12, seed=2)
+        check_array(drawn, whole[::2, ::-1], fill)
         whole.flags.writeable = False
-        result = apply_to_array(drawn, whole, fill)
-        assert result is not None
-        assert result.flags.writeable
-        np.testing.assert_array_equal(result, by_pil(drawn, whole, fill))
-    gray = random_array(1, 9, 7, seed=3)
-    flat = apply_to_array(drawn, gray[:, :, 0], (0.5,))
-    np.testing.assert_array_equal(flat, by_pil(drawn, gray, (0.5,))[:, :, 0])
+        check_array(drawn, whole, fill)
+    check_array(drawn, random_array(1, 9, 7, seed=3)[:, :, 0], (0.5,))
     for operation in (OWN[0], ALL[4].with_interpolation("bilinear")):
         assert apply_to_array([OpSample(operation, 3.0, (0.5, 0.5))], random_array(3, 8, 8, seed=5), GRAY) is None
 
@@ -197,34 +185,21 @@ def augmented(images: Tensor) -> Tensor:
     return apply_operations(space, mixed_draw(space, len(images), seed=2), images, torch.tensor(GRAY))
 
 
-@pytest.fixture
-def images(monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    """Enough for the three threads that PyTorch seems to have."""
-    monkeypatch.setattr(packed_images, "THREAD_VALUES", 1000)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    return torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
-
-
 def _augment_in_a_child(images: Tensor, to_parent: Connection) -> None:
     to_parent.send(augmented(images).numpy())
 
 
-def test_threads_share_the_images_and_a_forked_process_has_its_own(
-    images: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_share_the_images_and_a_forked_process_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """As DataLoader's workers are, of a process that has augmented before."""
-    counts, threads = [], packed_images._threads
-
-    def counted(process: int, count: int) -> object:
-        counts.append(count)
-        return threads(process, count)
-
-    monkeypatch.setattr(packed_images, "_threads", counted)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    expected = augmented(images)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    assert torch.equal(augmented(images), expected)
-    assert counts == [3]
+    monkeypatch.setattr(packed_images, "THREAD_VALUES", 1000)
+    images = torch.randint(0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8)
+    found = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda n_threads=n_threads: n_threads)
+        found.append(augmented(images))
+    expected = found[0]
+    assert torch.equal(found[1], expected)
+    assert packed_images._threads.cache_info().currsize
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_augment_in_a_child, args=(images, there))
@@ -235,15 +210,14 @@ def test_threads_share_the_images_and_a_forked_process_has_its_own(
 
 
 def test_without_numba_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = SPACES["nearest"]
-    images = random_bytes((N_IMAGES, 3, 20, 20), seed=1)
+    space, images = SPACES["nearest"], random_bytes((N_IMAGES, 3, 20, 20), seed=1)
     transform = Schedule(space, np.array([space.ranges]).mean(axis=2)).transform()
 
     def all_ways() -> list[Any]:
         torch.manual_seed(3)
-        single = [transform(image) for image in images[:10]]
+        single = [transform(image).numpy() for image in images[:10]]
         arrays = [transform(image.permute(1, 2, 0).numpy()) for image in images[:10]]
-        return [augmented(images).numpy(), transform(images).numpy(), *(image.numpy() for image in single), *arrays]
+        return [augmented(images).numpy(), transform(images).numpy(), *single, *arrays]
 
     def refuse(name: str) -> None:
         raise ImportError("Numba needs NumPy 2.3 or less")
@@ -262,10 +236,7 @@ def test_without_numba_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -
     packed_images.kernels.cache_clear()
 
 
-def test_numba_is_imported_when_it_is_needed_and_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "import sys, hba; hba.load_policy('digits').transform(); print('numba' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
+def test_compiled_functions_need_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     njit: Any = numba.njit
 
     def refuse(**named: bool) -> Any:
