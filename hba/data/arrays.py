@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -236,7 +236,7 @@ def _torchvision_pool(
 
 
 def from_dataset(
-    dataset: Dataset[Any] | Iterable[Any],
+    dataset: Dataset[Any] | Sequence[Any],
     *,
     image_size: int,
     levels: Levels | None = None,
@@ -244,44 +244,42 @@ def from_dataset(
 ) -> LabelledImages:
     """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
 
-    dataset: of pairs (image, label), each read once; random transforms are drawn once. An image is PIL's, or a tensor
-    (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted as the images of a folder are: the
-    shorter side is resized to image_size pixels, and the centre cropped. levels: those that become black and white in
-    PIL images of more than 8 bits. on_read: called with the numbers of images that are read and of all, where the
-    dataset has a length. DataError for anything but such pairs.
+    dataset: a Dataset with a length, or a list, of pairs (image, label), each read once; random transforms are drawn
+    once. An image is PIL's, or a tensor (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted
+    as the images of a folder are: the shorter side is resized to image_size pixels, and the centre cropped. levels:
+    those that become black and white in PIL images of more than 8 bits. on_read: called with the numbers of images that
+    are read and of all. DataError for anything but such pairs.
     """
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
+        raise DataError(
+            "data must be a Dataset with __len__ and __getitem__, or a list, of at least one pair (image, label), got "
+            f"{type(dataset).__name__}; give the .dataset of a DataLoader, and list(dataset) of what has no length"
+        )
     images: list[Tensor] = []
-    labels: list[Any] = []
-    is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-    if not (is_sized or isinstance(dataset, Iterable)):
-        raise DataError(f"a Dataset of pairs (image, label) is needed, got {type(dataset).__name__}")
-    # A Dataset of torch has no iterator that ends.
-    samples = (dataset[index] for index in range(len(dataset))) if is_sized else iter(dataset)  # type: ignore
-    for number, sample in enumerate(samples):
+    labels: list[int] = []
+    for number in range(len(dataset)):
         try:
-            image, label = sample
+            image, label = dataset[number]
             images.append(fitted(_picture(image, levels), image_size, levels))
             labels.append(whole_number("the label", label.item() if isinstance(label, Tensor) else label))
-            if labels[-1] < 0:
-                raise DataError(f"labels must be whole numbers from 0, got {label}")
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"the dataset must have pairs (image, label), but number {number} is none: {reason_of(error)}"
             ) from None
-        if on_read is not None and isinstance(dataset, Sized):
+        if on_read is not None:
             on_read(number + 1, len(dataset))
-    if not images:
-        raise DataError("the dataset is empty: there must be at least one image")
+    if min(labels) < 0:
+        raise DataError(f"labels must be whole numbers from 0, got {min(labels)}")
     return LabelledImages(torch.stack(images), torch.tensor(labels))
 
 
 def _picture(image: Any, levels: Levels | None) -> Image.Image:
     if isinstance(image, Image.Image):
         if is_deep(image) and levels is None:
-            raise DataError("it has more than 8 bits: say by levels what is black and white")
+            raise DataError("images have more than 8 bits: say by levels what is black and white")
         return image
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:
-        raise DataError(f"it has {len(pixels)} channels; give images of other than 1 or 3 as hba.data.LabelledImages")
+        raise DataError(f"images have {len(pixels)} channels; give other than 1 or 3 as hba.data.LabelledImages")
     picture: Image.Image = TF.to_pil_image(pixels)
     return picture

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hba.data.labels import as_tensor, checked_labels, is_multi_label
-from hba.data.leakage import Listing
+from hba.data.leakage import ImageHash, Kind, all_hashes, hash_of_pixels
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
 from hba.utils.text import first_of
@@ -34,8 +34,7 @@ class Images(Protocol):
     left_out: files that could not be read. once: every image, once, in order; the last batch may be smaller. share:
     which batches, the others are not read. batches: the images at the indices `order` (n,), in batches of exactly
     batch_size, from batch number `start` on. mean_and_std: of each channel over all pixels, in [0, 1], rounded to 6
-    digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data. close: ends everything that
-    still reads ahead.
+    digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data.
     """
 
     labels: Tensor
@@ -50,8 +49,6 @@ class Images(Protocol):
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]: ...
     def mean_and_std(self) -> tuple[Colors, Colors]: ...
     def fingerprint(self) -> str: ...
-    def close(self) -> None:
-        return None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -180,8 +177,9 @@ class LazySplit:
 class _Data:
     """What SearchData and EvaluationData share.
 
-    not_images: other files that were found among the images. facts: sentences on how the data were read. listing: of
-    images that are not the caller's own. DataError for images and labels that do not fit together.
+    not_images: other files that were found among the images. facts: sentences on how the data were read. listing: the
+    pools of the images of a search, or of those of a test, unless these are the caller's own or a data set by name.
+    DataError for images and labels that do not fit together.
     """
 
     name: str
@@ -189,7 +187,7 @@ class _Data:
     train: Images
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
     facts: tuple[str, ...] = field(default=(), kw_only=True)
-    listing: Listing | None = field(default=None, kw_only=True)
+    listing: tuple[Any, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", _checked(self.class_names, self.parts))
@@ -237,17 +235,12 @@ class SearchData(_Data):
     def parts(self) -> Mapping[str, Any]:
         return {"train": self.train, "val": self.val}
 
-    def close(self) -> None:
-        """End everything that still reads images ahead."""
-        self.train.close()
-        self.val.close()
-
 
 @dataclass(frozen=True, repr=False)
 class EvaluationData(_Data):
     """What a policy evaluation sees: all images for training, and the test split, which is read at the very end.
 
-    The other fields are as in SearchData; listing tells where the test images come from.
+    The other fields are as in SearchData.
     """
 
     test: Images | LazySplit
@@ -292,6 +285,15 @@ def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> tuple[str,
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
     return tuple(class_names)
+
+
+def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:
+    """The kind and the hashes of images in the pools of a listing, or else in memory; None for other images."""
+    if listing is not None:
+        return listing[0].items.hashed_by, all_hashes(listing)
+    if not all(isinstance(part, LabelledImages) for part in parts):
+        return None
+    return "pixels", (hash_of_pixels(image) for part in parts for image in part.images.cpu().numpy())
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:

@@ -9,14 +9,13 @@ pixels. Prepared images keep the hashes of the images that they were made of.
 import base64
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from hba.errors import DataError
 from hba.utils.files import open_regular
@@ -49,23 +48,6 @@ class ImageHash(NamedTuple):
             return None
 
 
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """The images of a source, not read yet: pools, whose images are hashed without being decoded.
-
-    n_images: for training and validation, with the test split where it is drawn from them. chosen: those that a search
-    trains and validates on, or those of a test.
-    """
-
-    n_images: int
-    chosen: Sequence[Any]
-
-    @property
-    def kind(self) -> Kind:
-        kind: Kind = self.chosen[0].items.hashed_by
-        return kind
-
-
 class SeenCount(NamedTuple):
     """How many of n_tested images a search has seen; an estimate where only a sample of them could be compared."""
 
@@ -78,37 +60,31 @@ class SeenCount(NamedTuple):
 class SeenImages:
     """The images that a search has trained and validated on, or a sample of them.
 
-    n_images: how many there are, without those that cannot be read. n_source: Listing.n_images; None for images in
-    memory. hashes (k, 2): key and content of k of them, uint32, keys ascending; where k is below n_images, those with
-    the lowest keys.
+    n_images: how many there are, without those that cannot be read. hashes (k, 2): key and content of k of them,
+    uint32, keys ascending; where k is below n_images, those with the lowest keys.
     """
 
     kind: Kind
     n_images: int
-    n_source: int | None
     hashes: np.ndarray
 
     @staticmethod
-    def of(kind: Kind, n_source: int | None, images: Iterable[ImageHash]) -> "SeenImages":
+    def of(kind: Kind, images: Iterable[ImageHash]) -> "SeenImages":
         known = sorted(images, key=lambda image: image.key)
         pairs = [(image.key, content) for image in known[:MOST_KEPT] if (content := image.content()) is not None]
         n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
-        return SeenImages(kind, n_images, n_source, np.array(pairs, dtype=np.uint32).reshape(-1, 2))
-
-    @staticmethod
-    def of_listing(listing: Listing) -> "SeenImages":
-        return SeenImages.of(listing.kind, listing.n_images, all_hashes(listing.chosen))
+        return SeenImages(kind, n_images, np.array(pairs, dtype=np.uint32).reshape(-1, 2))
 
     def to_json(self) -> dict[str, Any]:
         packed = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode()
-        return {"by": self.kind, "images": self.n_images, "of": self.n_source, "hashes": packed}
+        return {"by": self.kind, "images": self.n_images, "hashes": packed}
 
     @staticmethod
     def from_json(content: Any) -> "SeenImages | None":
         """None for content that to_json did not make: a file may have been edited, or made by another version."""
         try:
             hashes = np.frombuffer(base64.b64decode(content["hashes"], validate=True), dtype="<u4").reshape(-1, 2)
-            return SeenImages(content["by"], int(content["images"]), content["of"], hashes)
+            return SeenImages(content["by"], int(content["images"]), hashes)
         except (TypeError, KeyError, ValueError):
             return None
 
@@ -134,13 +110,8 @@ def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
         yield from map(pool.items.hash, pool.numbers.tolist())
 
 
-def hashes_of_pixels(images: Tensor) -> Iterator[ImageHash]:
-    """Of images (N, C, H, W) in memory; an image of one channel has the hash of three equal ones."""
-    return map(hash_of_pixels, images.cpu().numpy())
-
-
 def hash_of_pixels(image: np.ndarray) -> ImageHash:
-    """image (C, H, W)."""
+    """image (C, H, W); one channel has the hash of three equal ones."""
     image = np.repeat(image, 3, axis=0) if len(image) == 1 else image
     digest = blake2b(str(image.shape).encode(), digest_size=8)
     digest.update(image.tobytes())

@@ -1,21 +1,17 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
-from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
-from hba.data.leakage import Listing, SeenImages, hashes_of_pixels
+from hba.data.images import EvaluationData, Images, LazySplit, OnRead, SearchData
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
 from hba.data.splits import Splits, keep_classes, split, take_training
@@ -76,29 +72,44 @@ def find_source(config: DataConfig) -> Source:
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
-def load_search_data(config: DataConfig, on_read: OnRead | None = None) -> SearchData:
-    """Training and validation images. The test split's files are not opened."""
-    source = find_source(config)
+def load_search_data(
+    config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
+) -> SearchData:
+    """Training and validation images. The test split's files are not opened.
+
+    dataset: split in the place of config.data; no test split is taken out of it. on_read: called with the number of
+    images that are read and of all.
+    """
+    if _is_pair(dataset):
+        raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
+    source, on_read = _opened(config, on_read, dataset)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    facts, n_train, n_images = _facts(source, splits), len(splits.train), len(splits.train) + len(splits.val)
+    train, val = search_pools(source, splits)
+    facts, n_images = _facts(source, splits), len(train) + len(val)
+    n_test = 0 if splits.test is None else len(splits.test)
     return SearchData(
         source.name,
         source.class_names,
-        _read(source.train.take(splits.train), config, on_read, total=n_images),
-        _read((source.val or source.train).take(splits.val), config, on_read, before=n_train, total=n_images),
+        _read(train, config, on_read, total=n_images),
+        _read(val, config, on_read, before=len(train), total=n_images),
         not_images=(*source.left_out, *(item for pool in source.opened for item in pool.unused)),
         facts=facts,
-        test_images=0 if splits.test is None else len(splits.test),
-        listing=None if config.data in DATASET_NAMES else listing_of_search(source, splits),
+        test_images=n_test if dataset is None else None,
+        listing=None if config.data in DATASET_NAMES else (train, val),
     )
 
 
-def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
+def load_evaluation_data(
+    config: DataConfig, on_read: OnRead | None = None, dataset: tuple[AnyDataset, AnyDataset] | None = None
+) -> EvaluationData:
     """The whole training set, or train_size of it, and the test split: the images that no search saw.
 
-    Whether there is a test split is checked now; it is read when it is first used.
+    Whether there is a test split is checked now; it is read when it is first used. dataset: a pair (train, test) in the
+    place of config.data. on_read: called with the number of training images that are read and of all.
     """
-    source = find_source(config)
+    if not (dataset is None or _is_pair(dataset)):
+        raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
+    source, on_read = _opened(config, on_read, dataset)
     splits = split(source, None, None, config.split_seed)
     chosen = take_training(source, splits.available, config.train_size, config.split_seed)
     facts, open_test, listing = _facts(source, splits), source.test, None
@@ -107,11 +118,16 @@ def load_evaluation_data(config: DataConfig, on_read: OnRead | None = None) -> E
         test = LazySplit(lambda: _read(open_test(), config))
     else:
         tested = test_pool(source, splits)
-        listing = None if config.data in DATASET_NAMES else listing_of_test(source, tested)
+        listing = None if config.data in DATASET_NAMES else (tested,)
         test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config), tested.unused)
     train = _read(source.train.take(chosen), config, on_read, total=len(chosen))
     unused = (*source.left_out, *source.train.unused)
     return EvaluationData(source.name, source.class_names, train, test, not_images=unused, facts=facts, listing=listing)
+
+
+def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[Source, OnRead | None]:
+    """The source, and what its reading calls: nothing for a dataset, whose images are read here."""
+    return (find_source(config), on_read) if dataset is None else (_dataset_source(dataset, config, on_read), None)
 
 
 def _facts(source: Source, splits: Splits) -> tuple[str, ...]:
@@ -145,15 +161,9 @@ def _is_streamed(pool: Pool, config: DataConfig) -> bool:
     return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
 
 
-def listing_of_search(source: Source, splits: Splits) -> Listing:
+def search_pools(source: Source, splits: Splits) -> tuple[Pool, Pool]:
     """The images that a search trains and validates on."""
-    chosen = (source.train.take(splits.train), (source.val or source.train).take(splits.val))
-    return Listing(sum(map(len, source.opened)), chosen)
-
-
-def listing_of_test(source: Source, test: Pool) -> Listing:
-    """The images of the test split."""
-    return Listing(sum(map(len, source.opened)), (test,))
+    return source.train.take(splits.train), (source.val or source.train).take(splits.val)
 
 
 def test_pool(source: Source, splits: Splits) -> Pool:
@@ -162,18 +172,6 @@ def test_pool(source: Source, splits: Splits) -> Pool:
         return source.test()
     assert splits.test is not None
     return source.train.take(splits.test)
-
-
-def seen_by_search(listing: Listing | None, parts: Iterable[Images], is_named: bool) -> dict[str, Any] | None:
-    """What the file of a schedule tells of the images of its search; None for named data sets, whose splits follow from
-    the settings, and for images of an unknown kind.
-    """
-    if listing is not None:
-        return SeenImages.of_listing(listing).to_json()
-    in_memory = [part.images for part in parts if isinstance(part, LabelledImages)]
-    if is_named or len(in_memory) < 2:
-        return None
-    return SeenImages.of("pixels", None, (one for images in in_memory for one in hashes_of_pixels(images))).to_json()
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
@@ -205,49 +203,18 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
 
 
 def is_dataset(data: object) -> bool:
-    """Whether these are data of torch, a list or a tuple; as_search_data and as_evaluation_data check them further."""
+    """Whether these are data of torch, a list or a tuple."""
     return isinstance(data, Dataset | DataLoader | list | tuple)
 
 
-def name_of(data: Any) -> str:
-    """What a dataset is called in settings and files: its class. Of a pair, the first one's."""
-    return type(data[0] if _is_pair(data) else data).__name__
+def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
+    """What a dataset is called in settings and files: its class. Of a pair, the first one's.
 
-
-def check_settings_of_dataset(settings: Mapping[str, Any]) -> None:
-    """SettingsError for a setting about files that was given beside a dataset."""
-    idle = [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]
-    if idle:
+    SettingsError for a setting about files that was given beside it.
+    """
+    if idle := [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]:
         raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
-
-
-def as_search_data(dataset: AnyDataset, config: DataConfig, on_read: OnRead | None = None) -> SearchData:
-    """A dataset as a search takes it: all its images in memory, split into training and validation like a folder.
-
-    config: its stored_size is the side in pixels that images are fitted to, 32 unless image_size is set; val_size,
-    train_size and split_seed decide the split, but no test split is taken out. Each sample is read once, so random
-    transforms are drawn once. DataError for anything but a dataset of pairs.
-    """
-    if _is_pair(dataset):
-        raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
-    images = _read_dataset(dataset, config, on_read)
-    source = _source_in_memory(dataset, images, images.labels)
-    splits = split(source, config.train_size, config.val_size, config.split_seed)
-    return SearchData(source.name, source.class_names, _part(images, splits.train), _part(images, splits.val))
-
-
-def as_evaluation_data(pair: Any, config: DataConfig, on_read: OnRead | None = None) -> EvaluationData:
-    """A pair (train, test) of datasets as an evaluation takes it, all images in memory.
-
-    config: as in as_search_data; train_size keeps a stratified part of the training images. DataError for anything but
-    such a pair.
-    """
-    if not _is_pair(pair):
-        raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(pair).__name__}")
-    train, test = (_read_dataset(part, config, on_read) for part in pair)
-    source = _source_in_memory(pair[0], train, torch.cat([train.labels, test.labels]))
-    chosen = take_training(source, np.arange(len(train)), config.train_size, config.split_seed)
-    return EvaluationData(source.name, source.class_names, _part(train, chosen), test)
+    return type(data[0] if _is_pair(data) else data).__name__
 
 
 def _is_pair(data: object) -> bool:
@@ -255,27 +222,22 @@ def _is_pair(data: object) -> bool:
     return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
 
 
-def _read_dataset(dataset: Any, config: DataConfig, on_read: OnRead | None) -> LabelledImages:
-    if isinstance(dataset, IterableDataset | DataLoader):
-        raise DataError(
-            f"data must be a Dataset with __len__ and __getitem__, got {type(dataset).__name__}; give the .dataset of "
-            "a DataLoader, and list(dataset) of what ends"
-        )
-    return from_dataset(dataset, image_size=config.stored_size, levels=config.levels, on_read=on_read)
-
-
-def _part(images: LabelledImages, indices: np.ndarray) -> LabelledImages:
-    return LabelledImages(images.images[indices], images.labels[indices])
-
-
-def _source_in_memory(dataset: Any, images: LabelledImages, labels: Tensor) -> Source:
-    """A source from which no test split is drawn, because it has one. labels: also those of its test split.
+def _dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
+    """A dataset, or a pair (train, test), in memory. No test split is drawn from a single one.
 
     Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
     """
-    names = tuple(map(str, range(int(labels.max()) + 1)))
-    own = getattr(getattr(dataset, "dataset", dataset), "classes", None)
+    datasets = data if _is_pair(data) else (data,)
+    parts = [
+        from_dataset(one, image_size=config.stored_size, levels=config.levels, on_read=on_read) for one in datasets
+    ]
+    own = getattr(getattr(datasets[0], "dataset", datasets[0]), "classes", None)
+    names = tuple(map(str, range(1 + max(int(part.labels.max()) for part in parts))))
     if isinstance(own, list | tuple) and len(own) == len(names) and all(isinstance(name, str) for name in own):
         names = tuple(own)
-    pool = in_memory(images.images.numpy(), images.labels.numpy(), name_of(dataset))
-    return Source(name_of(dataset), names, pool, test=lambda: pool)
+    name = type(datasets[0]).__name__
+    train, test = (
+        replace(in_memory(part.images.numpy(), part.labels.numpy(), name), image_size=config.stored_size)
+        for part in (parts[0], parts[-1])
+    )
+    return Source(name, names, train, test=lambda: test)

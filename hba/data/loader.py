@@ -1,7 +1,6 @@
 """Batches for training, and images that are read from their files again in every epoch, ahead of the computation."""
 
 import os
-import weakref
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
 from hba.distributed.process_info import size
 from hba.errors import DataError
-from hba.utils.devices import reader_died, without_interrupts
+from hba.utils.devices import without_interrupts
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000
@@ -90,7 +89,7 @@ class StreamedImages(Images):
 
     workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; an image
     that cannot be read later is a DataError. Mean and standard deviation of the colours are those of at most 2,000
-    images, drawn by a fixed seed. _reading: the generators that read at present.
+    images, drawn by a fixed seed.
     """
 
     pool: Pool
@@ -98,7 +97,6 @@ class StreamedImages(Images):
     workers: int
     left_out: tuple[SkippedFile, ...] = ()
     _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
-    _reading: "weakref.WeakSet[Generator[Batch]]" = field(default_factory=weakref.WeakSet)
 
     def __repr__(self) -> str:
         first = self.pool.items.name(self.pool.numbers[0])
@@ -129,10 +127,6 @@ class StreamedImages(Images):
         indices = order.cpu().numpy()
         return self._batches(indices, range(start * batch_size, len(indices) - batch_size + 1, batch_size), batch_size)
 
-    def close(self) -> None:
-        for reading in list(self._reading):
-            reading.close()
-
     def mean_and_std(self) -> tuple[Colors, Colors]:
         if not self._colors:
             sample = np.arange(len(self))
@@ -151,12 +145,8 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def _batches(self, indices: np.ndarray, starts: Sequence[int], batch_size: int) -> Generator[Batch]:
-        reading = self._read([indices[start : start + batch_size] for start in starts])
-        self._reading.add(reading)
-        return reading
-
-    def _read(self, parts: Sequence[np.ndarray]) -> Generator[Batch]:
-        """The images at the indices of each part. The processes that read end with the generator."""
+        """The images at the indices from each start on. The processes that read end with the generator."""
+        parts = [indices[start : start + batch_size] for start in starts]
         loader = DataLoader(
             self.pool,
             batch_size=None,
@@ -174,9 +164,6 @@ class StreamedImages(Images):
                 if broken:
                     raise broken_image(broken[0][1])
                 yield images.to(self.device, non_blocking=True), self.labels[torch.from_numpy(part).to(self.device)]
-        except (EOFError, OSError) as error:
-            # A process that is killed while it passes on what it has read breaks the connection to it.
-            raise reader_died(str(error) or type(error).__name__) from None
         finally:
             # The traceback of an error would keep the processes.
             del results

@@ -14,7 +14,7 @@ from torch import nn
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
 from hba.data.labels import error_note
-from hba.data.load import AnyDataset, as_evaluation_data, check_data, is_dataset, load_evaluation_data
+from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data
 from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
@@ -146,8 +146,8 @@ def _read_and_check(
     if isinstance(data, EvaluationData):
         images = data
     else:
-        read = partial(as_evaluation_data, data) if is_dataset(data) else load_evaluation_data
-        read = partial(read, config, callback.images_read)
+        dataset: Any = data if is_dataset(data) else None
+        read = partial(load_evaluation_data, config, callback.images_read, dataset)
         # Several downloads would write over each other.
         images = rank0_first(read) if config.download else read()
     own_network = rows[0].own_network

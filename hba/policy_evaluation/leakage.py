@@ -6,9 +6,9 @@ from typing import Any
 from hba.config.evaluation import EvaluationConfig
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig
-from hba.data.images import EvaluationData, LabelledImages
-from hba.data.leakage import SeenCount, SeenImages, all_hashes, hashes_of_pixels
-from hba.data.load import find_source, listing_of_search, listing_of_test, test_pool
+from hba.data.images import EvaluationData, hashes_of
+from hba.data.leakage import SeenCount, SeenImages, all_hashes
+from hba.data.load import find_source, search_pools, test_pool
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.report.results import LeakageReport
@@ -34,11 +34,8 @@ def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, i
     settings, seen = settings_of(schedule), SeenImages.from_json(schedule.provenance.get("images_seen"))
     if config.data in DATASET_NAMES and not in_memory:
         return _count_by_settings(settings, config) if settings.get("data") == config.data and seen is None else None
-    if seen is not None and data.listing is not None and seen.kind == data.listing.kind:
-        return seen.overlap(all_hashes(data.listing.chosen))
-    if seen is not None and data.listing is None and isinstance(data.test, LabelledImages) and seen.kind == "pixels":
-        return seen.overlap(hashes_of_pixels(data.test.images))
-    return None
+    tested = hashes_of(data.listing, (data.test,))
+    return seen.overlap(tested[1]) if seen is not None and tested is not None and seen.kind == tested[0] else None
 
 
 def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) -> SeenCount | None:
@@ -52,8 +49,9 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
         its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
     except HbaError:
         return None
-    test = listing_of_test(source, test_pool(source, split(source, None, None, config.split_seed)))
-    return SeenImages.of_listing(listing_of_search(its_source, its_splits)).overlap(all_hashes(test.chosen))
+    test = test_pool(source, split(source, None, None, config.split_seed))
+    seen = SeenImages.of(its_source.train.items.hashed_by, all_hashes(search_pools(its_source, its_splits)))
+    return seen.overlap(all_hashes([test]))
 
 
 def check_unseen(searched: Sequence[LeakageReport]) -> None:

@@ -9,7 +9,7 @@ from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData
-from hba.data.load import check_settings_of_dataset, is_dataset, name_of
+from hba.data.load import is_dataset, name_of_dataset
 from hba.errors import DataError, RunError, SettingsError
 from hba.models import Start
 from hba.policy_evaluation.leakage import settings_of
@@ -38,10 +38,9 @@ def settle(
     """
     if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
         raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
-    if is_dataset(data):
-        check_settings_of_dataset(settings)
     if data is not None:
-        name = data.name if isinstance(data, EvaluationData) else name_of(data) if is_dataset(data) else data
+        name: Any = data.name if isinstance(data, EvaluationData) else data
+        name = name_of_dataset(data, settings) if is_dataset(data) else name
         settings = {**settings, "data": name}
     if earlier is not None:
         if preset:

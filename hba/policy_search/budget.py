@@ -4,7 +4,6 @@ What is timed is a copy of the search, made from the same seeds and then thrown 
 it would draw anyway, and can be repeated by its number of epochs alone.
 """
 
-import contextlib
 import math
 import time
 from bisect import bisect_right
@@ -86,7 +85,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> Costs:
     """Time a copy of the search, which leaves no trace."""
     task, algorithm = context.task, context.config.algorithm
     seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
-    with default_generators(task.device), contextlib.closing(task.data):
+    with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
 
         def seconds_of_step(timed_algorithm: Algorithm) -> float:

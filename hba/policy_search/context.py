@@ -15,9 +15,9 @@ from hba.algorithms.state import Networks, equal_networks, named_networks
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.data.arrays import DATASET_NAMES
-from hba.data.images import SearchData
+from hba.data.images import SearchData, hashes_of
 from hba.data.labels import error_note, error_of, is_multi_label
-from hba.data.load import seen_by_search
+from hba.data.leakage import SeenImages
 from hba.data.reading import save_left_out
 from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
@@ -156,6 +156,7 @@ class ImageSearchContext(SearchContext):
         }
         # Nothing is known of a test split for images in memory, whatever their name.
         is_named = config.data in DATASET_NAMES and data.test_images is not None
+        hashes = None if is_named else hashes_of(data.listing, (data.train, data.val))
         notes = () if start is None else (start.note(networks(0), len(data.class_names)),)
         color = torch.tensor(color_for(n_channels, fill), device=device)
         return ImageSearchContext(
@@ -166,7 +167,7 @@ class ImageSearchContext(SearchContext):
             model=model,
             fill=fill,
             start_notes=notes,
-            images_seen=seen_by_search(data.listing, (data.train, data.val), is_named),
+            images_seen=None if hashes is None else SeenImages.of(*hashes).to_json(),
             replaced=(
                 *(("model",) if network is not None else ()),
                 *(("space", "operations", "interpolation", "count") if own_space is not None else ()),

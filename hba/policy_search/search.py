@@ -1,6 +1,5 @@
 """The public function `search`: a whole policy search."""
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -15,12 +14,10 @@ from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import (
     AnyDataset,
-    as_search_data,
     check_data,
-    check_settings_of_dataset,
     is_dataset,
     load_search_data,
-    name_of,
+    name_of_dataset,
 )
 from hba.distributed.collectives import (
     broadcast_from_rank0,
@@ -160,8 +157,7 @@ def chosen_config(
         baseline = choose({"data": data.name}).baseline_augmentation()
         return choose({"data": data.name, "image_size": network_input_size(data.train, baseline)})
     if is_dataset(data):
-        check_settings_of_dataset(settings)
-        data = name_of(data)
+        data = name_of_dataset(data, settings)
     return choose({} if data is None else {"data": data})
 
 
@@ -210,20 +206,18 @@ def _search(
     # Before the images are read, which may take long.
     device, start = local_device(config.device), config.network_start()
     if not isinstance(data, SearchData):
-        read = partial(as_search_data, data) if is_dataset(data) else load_search_data
-        load = partial(read, config, callback.images_read)
+        load = partial(load_search_data, config, callback.images_read, data if is_dataset(data) else None)
         # Several downloads would write over each other.
         data = rank0_first(load) if config.download else load()
     check_batch_size(given, len(data.train))
     data = data if network is not None else data.in_color()
     with (
         default_generators(device, derived_seed(config.seed, "default generators")),
-        contextlib.closing(data.to(device)) as placed,
         whole_batch_layers(),
         signals_to_rank0(),
     ):
         with single_process():
-            context = ImageSearchContext.of(config, placed, network, own.get("space"), start)
+            context = ImageSearchContext.of(config, data.to(device), network, own.get("space"), start)
         settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
         check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:

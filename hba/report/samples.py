@@ -1,6 +1,5 @@
 """A few of the images that a run trained on, kept beside it so that its report shows what the schedule does to them."""
 
-import contextlib
 import itertools
 import json
 from collections.abc import Sequence
@@ -38,8 +37,7 @@ class Samples:
     def of(images: Images, class_names: Sequence[str]) -> "Samples":
         """The first images of classes that are evenly spread over all, each class once before any twice."""
         chosen = torch.from_numpy(_chosen(images.labels.cpu().numpy())).to(images.labels.device)
-        with contextlib.closing(images.batches(chosen, len(chosen))) as batches:
-            pixels, labels = next(batches)
+        pixels, labels = next(images.batches(chosen, len(chosen)))
         names = tuple(names_of(label, class_names) for label in labels.cpu())
         n_shown = 3 if images.n_channels >= 3 else 1
         return Samples(tuple(pixels[:, :n_shown].cpu()), names)

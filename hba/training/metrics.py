@@ -1,6 +1,5 @@
 """Loss, error and confusion matrix of a network on a whole split."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -90,19 +89,18 @@ def totals(predict: Function, data: Images | LazySplit, prepare: Function, confu
     answers: list[tuple[Tensor, Tensor]] = []
     share = ALL if size() == 1 or multi_label else slice(rank(), None, size())
     batch_size = min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // data.image_size**2))
-    with contextlib.closing(data.once(batch_size, share)) as batches:
-        for images, labels in batches:
-            with single_process():
-                # Other processes measure other batches.
-                logits = predict(prepare(as_floats(images)))
-            loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
-            wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
-            if multi_label:
-                answers.append((logits, labels))
-            elif confusion is not None:
-                # Unlike bincount, index_add_ does not synchronize with the device.
-                confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
-            sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
+    for images, labels in data.once(batch_size, share):
+        with single_process():
+            # Other processes measure other batches.
+            logits = predict(prepare(as_floats(images)))
+        loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
+        wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
+        if multi_label:
+            answers.append((logits, labels))
+        elif confusion is not None:
+            # Unlike bincount, index_add_ does not synchronize with the device.
+            confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
+        sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
         sums[1] = error_share(logits, labels) * sums[2]

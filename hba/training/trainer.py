@@ -1,6 +1,5 @@
 """Ordinary training of a network with an augmentation, as an evaluation of a policy does it."""
 
-import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ def train(
         enable_amp(network, (data.train.n_channels, preprocessing.image_size, preprocessing.image_size))
     forward = partial(amp_forward, network) if config.fast else network
     checkpoint = checkpoint or TrainCheckpoint()
-    with contextlib.closing(data.train), whole_batch_layers():
+    with whole_batch_layers():
         stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
         generator = generator_for(seed, "augmentation of an evaluation", device)
         optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)

@@ -70,12 +70,10 @@ def explained_memory_errors() -> Iterator[None]:
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" not in str(error):
             raise
-        raise reader_died(str(error).splitlines()[0]) from None
-
-
-def reader_died(reason: str) -> RunError:
-    """The error of a process that read images and died."""
-    return RunError(f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any")
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any"
+        ) from None
 
 
 def device_constant(make: Make) -> Make:

@@ -61,12 +61,14 @@ def test_splits_pixels_and_classes_are_those_of_the_data(kind: str, tmp_path: Pa
                 streamed = config_of(place / "out", stream=stream, workers=0, **settings)
                 alike(config_of(data, image_size=SIZE, **settings), streamed)
         # What a search has seen of the data is known again in what is prepared of them.
-        seen = SeenImages.of_listing(load_search_data(config_of(data, image_size=SIZE)).listing)  # type: ignore[arg-type]
+        listing = load_search_data(config_of(data, image_size=SIZE)).listing
+        assert listing is not None
+        seen = SeenImages.of("files", all_hashes(listing))
         for seed in (0, 1):
             tested = [
                 load_evaluation_data(config_of(one, image_size=SIZE, split_seed=seed)) for one in (data, place / "out")
             ]
-            counts = [seen.overlap(all_hashes(one.listing.chosen)) for one in tested if one.listing]
+            counts = [seen.overlap(all_hashes(one.listing)) for one in tested if one.listing]
             assert counts[0] == counts[1]
 
 
@@ -94,7 +96,6 @@ def test_streamed_batches_colours_and_fingerprints(tmp_path: Path) -> None:
         pairs = zip(passes(BatchStream(kept, 4, seed=1), 7), passes(BatchStream(streamed, 4, seed=1), 7), strict=True)
         assert all(torch.equal(*pair) for pair in pairs)
         assert (streamed.mean_color(), streamed.std_color()) == (kept.mean_color(), kept.std_color())
-        streamed.close()
     prints = {
         load_search_data(config_of(tmp_path / "out", stream=True, **settings)).train.fingerprint()
         for settings in ({}, {"split_seed": 1}, {"train_size": 6})

@@ -12,7 +12,8 @@ from own_formats import CLASSES, WRITERS, write_images
 
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.leakage import SeenImages, all_hashes
+from hba.data.images import hashes_of
+from hba.data.leakage import SeenImages
 from hba.errors import DataError, SettingsError
 
 SPLIT = {"train": 5, "val": 2, "test": 3}
@@ -94,15 +95,15 @@ def test_what_a_search_has_seen_is_known_again(kind: str, tmp_path: Path) -> Non
     folder = tmp_path / "images"
     shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, UNSPLIT)]
     data = WRITERS[kind](tmp_path, shown)
-    listing = load_search_data(config_of(data)).listing
-    assert listing is not None
-    seen = SeenImages.from_json(SeenImages.of_listing(listing).to_json())
-    assert seen is not None
+    search = load_search_data(config_of(data))
+    found = hashes_of(search.listing, ())
+    assert found is not None
+    seen = SeenImages.of(*found)
 
     def count(place: Path, seed: int) -> int:
         tested = load_evaluation_data(config_of(place, split_seed=seed)).listing
-        assert tested is not None
-        return seen.overlap(all_hashes(tested.chosen)).n_seen if seen.kind == tested.kind else -1
+        of_test = hashes_of(tested, ())
+        return seen.overlap(of_test[1]).n_seen if of_test is not None and seen.kind == of_test[0] else -1
 
     assert count(data, 0) == 0
     assert 0 < count(data, 1) < 8

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
 import hba
-from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset, load_search_data
+from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset, load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.load import as_evaluation_data, as_search_data, check_data, check_settings_of_dataset
+from hba.data.load import check_data, name_of_dataset
 from hba.errors import DataError, HbaError
 
 BYTES = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
@@ -108,7 +108,7 @@ class Pictures(Dataset[Any]):
 
 
 def config(**settings: Any) -> DataConfig:
-    return DataConfig(data="digits", image_size=8, **settings)
+    return DataConfig(data="Pictures", image_size=8, **settings)
 
 
 def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_test_split(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_tes
                 pixels = random.integers(0, 256, (12, 10, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(tmp_path / part / name / f"{number:02}.png")
     settings: dict[str, Any] = {"train_size": 12, "val_size": 6, "split_seed": 3}
-    found = as_search_data(ImageFolder(tmp_path / "train"), config(**settings))
+    found = load_search_data(config(**settings), None, ImageFolder(tmp_path / "train"))
     expected = load_search_data(DataConfig(data=str(tmp_path), image_size=8, **settings))
     assert found.class_names == expected.class_names
     assert found.train.fingerprint() == expected.train.fingerprint()
@@ -130,17 +130,17 @@ def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_tes
 def test_datasets_of_all_kinds_are_read_once() -> None:
     for kind in ("PIL", "uint8", "float", "array"):
         pictures = Pictures(20, kind)
-        data = as_search_data(pictures, config())
+        data = load_search_data(config(), None, pictures)
         assert pictures.read == [1] * 20
         assert (len(data.train), len(data.val), data.class_names) == (16, 4, ("0", "1"))
         assert data.test_images is None
         colors = in_memory(data.train).images[:, 0, 0, 0] // 10 % 2
         assert torch.equal(colors.long(), in_memory(data.train).labels)
-    assert len(as_search_data([Pictures(20)[number] for number in range(20)], config()).train) == 16
+    assert len(load_search_data(config(), None, [Pictures(20)[number] for number in range(20)]).train) == 16
     named = Pictures(20)
     named.classes = ["cat", "dog"]  # type: ignore[attr-defined]
-    assert as_search_data(Subset(named, range(12)), config()).class_names == ("cat", "dog")
-    pair = as_evaluation_data((named, Pictures(6)), config(train_size=10))
+    assert load_search_data(config(), None, Subset(named, range(12))).class_names == ("cat", "dog")
+    pair = load_evaluation_data(config(train_size=10), None, (named, Pictures(6)))
     assert (len(pair.train), pair.n_test, pair.class_names) == (10, 6, ("cat", "dog"))
     told: list[tuple[int, int]] = []
     images = from_dataset(Pictures(3), image_size=4, on_read=lambda *counts: told.append(counts))
@@ -153,16 +153,16 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
     for data, named in (
         ((pictures, pictures), "pair"),
         (DataLoader(pictures), "DataLoader"),
-        ([], "empty"),
+        ([], "at least one pair"),
         ([1, 2], "number 0"),
         ([(image, 0), (image, 0.5)], "number 1"),
         ([(torch.zeros(4, 8, 8), 0)], "4 channels"),
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
-        refused(named, lambda data=data: as_search_data(data, config()))
-    refused("(train, test)", lambda: as_evaluation_data(pictures, config()))
-    refused("workers", lambda: check_settings_of_dataset({"workers": 1}))
+        refused(named, lambda data=data: load_search_data(config(), None, data))
+    refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))
+    refused("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
     refused("number 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
         hba.search((pictures, pictures), epochs=1)

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from hba.data.config import DataConfig
-from hba.data.images import LabelledImages
-from hba.data.leakage import Listing, SeenCount, SeenImages, all_hashes, hashes_of_pixels
-from hba.data.load import load_evaluation_data, load_search_data, seen_by_search
+from hba.data.images import EvaluationData, LabelledImages, SearchData, hashes_of
+from hba.data.leakage import SeenCount, SeenImages, all_hashes
+from hba.data.load import load_evaluation_data, load_search_data
 from hba.utils.files import open_regular
 
 CLASSES = ("cat", "dog")
@@ -34,34 +34,28 @@ def config_of(folder: Path, **settings: Any) -> DataConfig:
     return DataConfig(data=str(folder), image_size=8, **settings)
 
 
-def listing_of_search(folder: Path, **settings: Any) -> Listing:
-    listing = load_search_data(config_of(folder, **settings)).listing
-    assert listing is not None
-    return listing
+def listing_of(data: SearchData | EvaluationData) -> tuple[Any, ...]:
+    assert data.listing is not None
+    return data.listing
 
 
 def seen_in(folder: Path, **settings: Any) -> SeenImages:
     """As it comes back from a schedule's file."""
-    told = SeenImages.of_listing(listing_of_search(folder, **settings)).to_json()
-    seen = SeenImages.from_json(json.loads(json.dumps(told)))
+    hashes = all_hashes(listing_of(load_search_data(config_of(folder, **settings))))
+    seen = SeenImages.from_json(json.loads(json.dumps(SeenImages.of("files", hashes).to_json())))
     assert seen is not None
     return seen
 
 
 def count_in(seen: SeenImages, folder: Path, **settings: Any) -> SeenCount:
-    listing = load_evaluation_data(config_of(folder, **settings)).listing
-    assert listing is not None
-    return seen.overlap(all_hashes(listing.chosen))
+    return seen.overlap(all_hashes(listing_of(load_evaluation_data(config_of(folder, **settings)))))
 
 
 def split_by_hand(folder: Path, seed: int) -> tuple[set[Any], set[Any]]:
     """The files that a search has opened, and those that an evaluation tests on."""
-    search = load_search_data(config_of(folder)).listing
-    test = load_evaluation_data(config_of(folder, split_seed=seed)).listing
-    assert search is not None
-    assert test is not None
-    files = [{image.source for image in all_hashes(listing.chosen)} for listing in (search, test)]
-    return files[0], files[1]
+    of_data = load_search_data(config_of(folder)), load_evaluation_data(config_of(folder, split_seed=seed))
+    seen, tested = ({image.source for image in all_hashes(listing_of(data))} for data in of_data)
+    return seen, tested
 
 
 def test_another_split_s_test_images_are_counted_one_by_one(tmp_path: Path) -> None:
@@ -116,7 +110,7 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
     monkeypatch.setattr("hba.data.leakage.MOST_KEPT", 100)
     folder = make_folder(tmp_path / "images", n=300)
     seen = seen_in(folder, split_seed=0)
-    assert (len(seen.hashes), seen.n_images, seen.n_source) == (100, 480, 600)
+    assert (len(seen.hashes), seen.n_images) == (100, 480)
     was_seen, tested = split_by_hand(folder, seed=1)
     count = count_in(seen, folder, split_seed=1)
     assert (count.n_tested, count.is_estimate) == (120, True)
@@ -128,13 +122,19 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
 def test_pixels_in_memory_are_known_by_what_they_are() -> None:
     images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     labels = torch.zeros(30, dtype=torch.int64)
-    parts = (LabelledImages(images[:12], labels[:12]), LabelledImages(images[12:20], labels[12:20]))
-    seen = SeenImages.from_json(seen_by_search(None, parts, is_named=False))
+    seen_parts = (LabelledImages(images[:12], labels[:12]), LabelledImages(images[12:20], labels[12:20]))
+    found = hashes_of(None, seen_parts), hashes_of(None, [LabelledImages(images[15:].flip(0), labels[15:])])
+    assert found[0] is not None
+    assert found[1] is not None
+    seen = SeenImages.from_json(SeenImages.of(*found[0]).to_json())
     assert seen is not None
-    assert (seen.kind, seen.n_images, seen.n_source) == ("pixels", 20, None)
-    assert seen.overlap(hashes_of_pixels(images[15:].flip(0))) == SeenCount(5, 15, is_estimate=False)
+    assert (seen.kind, seen.n_images) == (found[1][0], 20)
+    assert seen.overlap(found[1][1]) == SeenCount(5, 15, is_estimate=False)
 
 
-def test_what_is_no_record_of_seen_images_is_none() -> None:
+def test_records_of_earlier_versions_are_read_and_anything_else_is_none() -> None:
+    old = SeenImages.from_json({"by": "files", "images": 1, "of": 2, "hashes": "AQAAAAIAAAA="})
+    assert old is not None
+    assert old.hashes.tolist() == [[1, 2]]
     for content in (None, {}, {"by": "files", "images": 2, "of": 2, "hashes": "?"}, "text"):
         assert SeenImages.from_json(content) is None

@@ -2,7 +2,6 @@
 
 import gc
 import multiprocessing
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.data.images import LabelledImages
 from hba.data.loader import BatchStream, StreamedImages, default_workers
-from hba.errors import DataError, RunError
+from hba.errors import DataError
 
 # The same as in memory.
 
@@ -28,7 +27,6 @@ def test_batches_are_those_of_images_in_memory(tmp_path: Path, workers: int, kin
     streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]
     for first, second in zip(*(passes(stream, 8) for stream in streams), strict=True):
         assert torch.equal(first, second)
-    data.close()
     read = list(data.once(6))
     assert [len(labels) for _, labels in read] == [6, 6, 6, 2]
     assert torch.equal(torch.cat([images for images, _ in read]), memory.images)
@@ -47,7 +45,6 @@ def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: in
     passes(other, 1)
     other.load_state_dict(state)
     assert all(torch.equal(*pair) for pair in zip(passes(other, 5), expected, strict=True))
-    data.close()
 
 
 def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
@@ -56,7 +53,6 @@ def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
     passes(BatchStream(data, 6, seed=0), 5)
     data.mean_color()
     assert torch.equal(torch.get_rng_state(), before)
-    data.close()
 
 
 # What decides about streaming.
@@ -133,17 +129,3 @@ def test_broken_images_are_found_first_and_left_out_as_from_memory(tmp_path: Pat
         path.write_bytes(b"no image")
     with pytest.raises(DataError, match="none of 20 images could be read"):
         streamed(tmp_path, 1, skip_broken=True)
-
-
-@pytest.mark.parametrize("error", [EOFError(), ConnectionResetError(104, "Connection reset by peer")])
-def test_a_reader_that_is_killed_while_it_hands_over_is_told_in_one_line(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object, **__: object) -> Iterator[object]:
-        raise error
-        yield
-
-    data = streamed(write_folder(tmp_path, 10), 1)
-    monkeypatch.setattr("hba.data.loader.DataLoader", killed)
-    with pytest.raises(RunError, match=r"^a process that reads images has died \(.+\); try fewer workers"):
-        list(data.once(4))
