@@ -5,6 +5,6 @@ from hba.data.images import Images, LazySplit
 
 
 def in_memory(data: Images | LazySplit) -> LabelledImages:
-    images = data.opened() if isinstance(data, LazySplit) else data
+    images = data.opened()
     assert isinstance(images, LabelledImages)
     return images

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data import EvaluationData, LabelledImages, SearchData
-from hba.data.images import Images, LazySplit
+from hba.data.images import Images
 from hba.data.loader import as_floats
 from hba.errors import DataError
 from hba.utils.seeding import generator_for
@@ -91,7 +91,7 @@ class View:
 
     def of_training(self, data: EvaluationData) -> EvaluationData:
         """Reads the test images."""
-        test = data.test.opened() if isinstance(data.test, LazySplit) else data.test
+        test = data.test.opened()
         test = self._shifted(self._colored(self._part(_in_memory(test))), "test")
         train = self._noisy(self._colored(data.train), len(data.class_names))
         return dataclasses.replace(data, train=train, test=test)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from hba.data.labels import SPLITS, split_called
 from hba.data.pool import FileItems, Part, Source, source_of
@@ -26,8 +27,8 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
             "table of images and labels (.csv, .parquet), or arrays (.npz)"
         )
     found = splits or find_splits(folder)
-    beside = [] if found["train"] == folder else set(subfolders(folder)) - set(found.values())
-    left_out = [SkippedFile(str(path), "beside the splits") for one in sorted(beside) for path in files_in(one)[0]]
+    beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
+    left_out = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
     parts = {role: partial(_part, path) for role, path in found.items()}
     return source_of(folder, parts, [path.name for path in subfolders(found["train"])], left_out=left_out)
 
@@ -36,7 +37,7 @@ def _part(folder: Path) -> Part:
     """The images of one split."""
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
-    loose = sorted(folder / entry.name for entry in _entries(folder) if not _why_no_image(entry))
+    loose = sorted(folder / name for name in next(_walk(folder))[2] if _is_image(name))
     unused = [SkippedFile(str(path), "not in the folder of a class") for path in loose]
     for class_folder in subfolders(folder):
         files, others = files_in(class_folder)
@@ -53,50 +54,40 @@ def _part(folder: Path) -> Part:
 
 def subfolders(folder: Path) -> list[Path]:
     """Sorted by name, without clutter and without runs that were begun among the images."""
-    found = [entry for entry in _entries(folder) if Path(entry.path).is_dir() and not _holds_runs(entry)]
-    return sorted(folder / entry.name for entry in found)
+    return sorted(folder / name for name in next(_walk(folder))[1])
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
     """The images in the folder and its sub-folders, sorted, and all other files but clutter."""
-    found = sorted(_files(folder))
-    images = [folder.joinpath(*parts) for parts, reason in found if not reason]
-    return images, [SkippedFile(str(folder.joinpath(*parts)), reason) for parts, reason in found if reason]
+    found = sorted(place / name for place, _, names in _walk(folder) for name in names)
+    others = [
+        SkippedFile(str(path), "its ending is not that of an image") for path in found if not _is_image(path.name)
+    ]
+    return [path for path in found if _is_image(path.name)], others
 
 
-def _entries(folder: Path | str) -> "list[os.DirEntry[str]]":
-    """What lies in the folder, but clutter. os.scandir tells files from folders without asking for each of them."""
-    try:
-        with os.scandir(folder) as entries:
-            return [one for one in entries if not one.name.startswith(".") and one.name.lower() not in CLUTTER]
-    except OSError as error:
+def _is_image(name: str) -> bool:
+    return Path(name).suffix.lower() in image_endings()
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Folders with the names of their sub-folders and files as os.walk has them, without clutter and runs.
+
+    A folder is one of runs if it holds a run's lock, or is called `runs` and holds folders with one.
+    """
+
+    def refuse(error: OSError) -> NoReturn:
         raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
 
+    def is_clutter(name: str) -> bool:
+        return name.startswith(".") or name.lower() in CLUTTER
 
-def _files(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Of each file its path below the folder, in parts, and the reason why it is no image; empty for an image."""
-    folders: list[tuple[Path | str, tuple[str, ...]]] = [(folder, ())]
-    while folders:
-        path, parts = folders.pop()
-        for entry in _entries(path):
-            if not entry.is_dir(follow_symlinks=False):
-                yield (*parts, entry.name), _why_no_image(entry)
-            elif not _holds_runs(entry):
-                folders.append((entry.path, (*parts, entry.name)))
+    def holds_runs(path: Path) -> bool:
+        return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
 
-
-def _holds_runs(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a run, or where commands put their runs: it holds a run's lock, or folders with one."""
-    path = Path(entry.path)
-    return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
-
-
-def _why_no_image(entry: "os.DirEntry[str]") -> str:
-    """Empty for an image."""
-    if Path(entry.name).suffix.lower() not in image_endings():
-        return "its ending is not that of an image"
-    is_file = entry.is_file(follow_symlinks=False) or Path(entry.path).is_file()
-    return "" if is_file else "no file, or a link to a folder or to nothing"
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not (is_clutter(name) or holds_runs(Path(place, name)))]
+        yield Path(place), folders, [name for name in files if not is_clutter(name)]
 
 
 def find_splits(folder: Path) -> dict[str, Path]:

@@ -53,6 +53,10 @@ class Images(Protocol):
     def __len__(self) -> int:
         return len(self.labels)
 
+    def opened(self) -> "Images":
+        """The images themselves; see LazySplit.opened."""
+        return self
+
     @property
     def device(self) -> torch.device:
         return self.labels.device
@@ -153,24 +157,6 @@ class LazySplit:
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
         return (*self.not_images, *(() if self._images is None else self._images.left_out))
-
-    def __len__(self) -> int:
-        return len(self.opened())
-
-    @property
-    def device(self) -> torch.device:
-        return self.opened().device
-
-    @property
-    def image_size(self) -> int:
-        return self.opened().image_size
-
-    @property
-    def labels(self) -> Tensor:
-        return self.opened().labels
-
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        return self.opened().once(batch_size, share)
 
 
 @dataclass(frozen=True, repr=False)

@@ -85,15 +85,14 @@ def load_search_data(
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = search_pools(source, splits)
-    facts, n_images = _facts(source, splits), len(train) + len(val)
-    n_test = 0 if splits.test is None else len(splits.test)
+    n_images, n_test = len(train) + len(val), 0 if splits.test is None else len(splits.test)
     return SearchData(
         source.name,
         source.class_names,
         _read(train, config, on_read, total=n_images),
         _read(val, config, on_read, before=len(train), total=n_images),
         not_images=(*source.left_out, *(item for pool in source.opened for item in pool.unused)),
-        facts=facts,
+        facts=(*source.facts, *source.train.take(splits.available).check_levels()),
         test_images=n_test if dataset is None else None,
         listing=None if config.data in DATASET_NAMES else (train, val),
     )
@@ -112,7 +111,8 @@ def load_evaluation_data(
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, None, None, config.split_seed)
     chosen = take_training(source, splits.available, config.train_size, config.split_seed)
-    facts, open_test, listing = _facts(source, splits), source.test, None
+    facts = (*source.facts, *source.train.take(splits.available).check_levels())
+    open_test, listing = source.test, None
     if open_test is not None and config.data in TORCHVISION:
         # Opening it reads its images.
         test = LazySplit(lambda: _read(open_test(), config))
@@ -128,12 +128,6 @@ def load_evaluation_data(
 def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[Source, OnRead | None]:
     """The source, and what its reading calls: nothing for a dataset, whose images are read here."""
     return (find_source(config), on_read) if dataset is None else (_dataset_source(dataset, config, on_read), None)
-
-
-def _facts(source: Source, splits: Splits) -> tuple[str, ...]:
-    """What to know of the source. The levels of training images are checked; no test image is opened."""
-    levels = source.train.take(splits.available).check_levels()
-    return (*source.facts, *([] if levels is None else [levels]))
 
 
 def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before: int = 0, total: int = 0) -> Images:
@@ -197,8 +191,8 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     with run_lock(folder):
         check_out(folder)
         source = find_source(config)
-        splits = split(source, None, None, config.split_seed)
-        source = replace(source, facts=_facts(source, splits))
+        available = source.train.take(split(source, None, None, config.split_seed).available)
+        source = replace(source, facts=(*source.facts, *available.check_levels()))
         return write_cache(folder, source, on_read)
 
 

@@ -35,7 +35,7 @@ ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 
 
 class Items:
-    """Images by number, each a file. Processes that read images get a copy of it.
+    """Images by number. Processes that read images get a copy of it. Each is a file, unless a subclass reads others.
 
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. n_channels: of what is read.
     known_broken: by number, those that cannot be read; None where only reading them would tell.
@@ -58,6 +58,10 @@ class Items:
         """Class and name, by which a search's images are known again."""
         raise NotImplementedError
 
+    def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
+        """The beginning of a hash of streamed images, without reading any."""
+        raise NotImplementedError
+
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         """uint8 (C, image_size, image_size). DataError, with the reason only, where the image cannot be read."""
         return read_image(self.file(number), image_size, levels)
@@ -75,16 +79,11 @@ class Items:
     def deep(self, number: int) -> np.ndarray | None:
         """The levels of an image of more than 8 bits; None for others, and for one that cannot be read."""
         with contextlib.suppress(DataError), opened(self.file(number)) as image:
-            if is_deep(image):
-                return np.asarray(image)
+            return np.asarray(image) if is_deep(image) else None
         return None
 
     def hash(self, number: int) -> ImageHash:
         return hash_of_file(self.file(number), self.known_as(number))
-
-    def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
-        """The beginning of a hash of streamed images, without reading any."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +161,8 @@ class Pool(Dataset[ReadPart]):
             raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
         return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
 
-    def check_levels(self) -> str | None:
-        """A sentence on the levels of images of more than 8 bits; None where there are none.
+    def check_levels(self) -> tuple[str, ...]:
+        """A sentence on the levels of images of more than 8 bits; nothing where there are none.
 
         DataError where most of at most CHECKED images, evenly spread, are nearly black or white.
         """
@@ -171,7 +170,7 @@ class Pool(Dataset[ReadPart]):
         found = [values for number in chosen if (values := self.items.deep(number)) is not None]
         finite = [values for values in found if np.isfinite(values).all()]
         if not finite:
-            return None
+            return ()
         low, high = self.levels or levels_for(finite[0].dtype)
         seen = [to_8_bits(values, self.levels) for values in finite]
         if sum(pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen) > len(seen) / 2:
@@ -180,7 +179,7 @@ class Pool(Dataset[ReadPart]):
                 f"{self.items.name(chosen[0])} has {finite[0].min():.7g} to {finite[0].max():.7g}; give the levels "
                 "that become black and white by --levels LOW,HIGH"
             )
-        return f"in images of more than 8 bits, level {low:.7g} is black and {high:.7g} white"
+        return (f"in images of more than 8 bits, level {low:.7g} is black and {high:.7g} white",)
 
     def read_parts(self) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
@@ -203,11 +202,10 @@ class Pool(Dataset[ReadPart]):
         # Arrays are read from their file here, before threads ask for them.
         images = torch.empty(len(self), self.items.n_channels, self.image_size, self.image_size, dtype=torch.uint8)
         broken: dict[int, SkippedFile] = {}
-        with contextlib.closing(self.read_parts()) as parts:
-            for start, part, lost in parts:
-                images[start : start + len(part)] = part
-                broken |= lost
-                on_read(start + len(part))
+        for start, part, lost in self.read_parts():
+            images[start : start + len(part)] = part
+            broken |= lost
+            on_read(start + len(part))
         kept = self.without(broken)
         if broken:
             images = images[torch.from_numpy(np.setdiff1d(np.arange(len(self)), list(broken)))]
@@ -218,8 +216,7 @@ class Pool(Dataset[ReadPart]):
         known = self.items.known_broken
         if known is not None:
             return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
-        with contextlib.closing(self.read_parts()) as parts:
-            return {place: item for _, _, lost in parts for place, item in lost.items()}
+        return {place: item for _, _, lost in self.read_parts() for place, item in lost.items()}
 
 
 @dataclass(frozen=True)

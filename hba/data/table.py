@@ -19,6 +19,8 @@ from hba.utils.imports import import_extra
 from hba.utils.text import counted, did_you_mean, first_of
 
 Role = Literal["path", "label", "split"]
+Columns = Mapping[Role, str | None]
+"""Names of columns that were given, None where not."""
 NAMES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
         "path": ("path", "file", "filename", "file_name", "image", "image_path"),
@@ -32,14 +34,8 @@ NO_SPLITS = "none"
 PARQUET_ENDINGS = (".parquet", ".pq")
 SEPARATORS = (",", ";", "\t")
 """Of a CSV file: the first of them that is in its first line."""
-EMPTY = ("", "nan", "NaN")
-"""Cells of a CSV file that hold nothing."""
 SPLITS_FILE = "dataset_dict.json"
 """In what `datasets` saves of several splits."""
-
-
-Columns = Mapping[Role, str | None]
-"""Names of columns that were given, None where not."""
 
 
 def find_column(role: Role, columns: Columns, there: Sequence[str], data: object) -> str:
@@ -56,10 +52,10 @@ def find_column(role: Role, columns: Columns, there: Sequence[str], data: object
 def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool) -> Source:
     """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
 
-    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Reads
-    the table, and looks whether training and validation images exist; no image is opened, and test images are not
-    looked at before the source's function `test` is called. separator: between the labels of an image in a cell.
-    DataError for a table that cannot be used.
+    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
+    whether training and validation images exist; no image is opened, and test images are not looked at before the
+    source's function `test` is called. separator: between the labels of an image in a cell. DataError for a table that
+    cannot be used.
     """
     table = _read(file)
     there = [str(name) for name in table.columns]
@@ -77,29 +73,43 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
         if number_of.setdefault(place, number) != number:
             # The image could be in training and test.
             raise DataError(f"{file} has {given!r} twice, in the rows {number_of[place]} and {number}: keep one")
-        if separator is None:
-            classes: tuple[str, ...] = (class_name(cell, where),)
-        else:
-            classes = tuple(sorted({name.strip() for name in str(cell or "").split(separator)} - {""}))
-        rows.setdefault(split_role(str(role), file), []).append((classes, Path(place)))
+        classes = {class_name(cell, where)} if separator is None else set(map(str.strip, (cell or "").split(separator)))
+        rows.setdefault(split_role(str(role), file), []).append((tuple(sorted(classes - {""})), Path(place)))
     if "train" not in rows:
         raise DataError(f"{file} has no rows of the split train; column {split!r} must say train for some")
     if separator is not None and all(len(classes) < 2 for part in rows.values() for classes, _ in part):
         raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
     fact = f"columns of {file.name}: images from {path!r}, classes from {label!r}"
-    facts = [fact if split is None else f"{fact}, splits from {split!r}"]
+    fact += "" if split is None else f", splits from {split!r}"
     parts = {role: partial(_part, file, part, skip_broken) for role, part in rows.items()}
-    return source_of(file, parts, is_multi=separator is not None, facts=facts)
+    return source_of(file, parts, is_multi=separator is not None, facts=[fact])
 
 
 def _read(file: Path) -> Any:
-    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does; None where a cell is empty."""
-    is_parquet = file.suffix.lower() in PARQUET_ENDINGS
-    pandas = import_extra("pandas", "tables", f"the table {file}")
-    if is_parquet:
-        import_extra("pyarrow", "tables", f"the table {file}")
+    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does; None where a cell is empty.
+
+    Cells of a CSV file are text, and empty where they hold nothing or nan.
+    """
+    pandas, is_parquet = import_extra("pandas", "tables", f"the table {file}"), file.suffix.lower() in PARQUET_ENDINGS
     try:
-        table = pandas.read_parquet(file).reset_index(drop=True) if is_parquet else _read_csv(file, pandas)
+        if is_parquet:
+            table = pandas.read_parquet(file).reset_index(drop=True)
+        else:
+            with file.open(encoding="utf-8-sig") as opened, warnings.catch_warnings():
+                # Of rows with more cells than there are columns.
+                warnings.simplefilter("error", pandas.errors.ParserWarning)
+                first = opened.readline()
+                opened.seek(0)
+                table = pandas.read_csv(
+                    opened,
+                    sep=next((one for one in SEPARATORS if one in first), ","),
+                    index_col=False,
+                    dtype=str,
+                    keep_default_na=False,
+                    na_values=["", "nan", "NaN"],
+                    skipinitialspace=True,
+                    skip_blank_lines=False,
+                ).dropna(how="all")
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
@@ -110,42 +120,20 @@ def _read(file: Path) -> Any:
     return table.astype(object).where(table.notna(), None)
 
 
-def _read_csv(file: Path, pandas: Any) -> Any:
-    """All cells as text."""
-    with file.open(encoding="utf-8-sig") as opened:
-        first = opened.readline()
-    with warnings.catch_warnings():
-        # Of rows with more cells than there are columns.
-        warnings.simplefilter("error", pandas.errors.ParserWarning)
-        return pandas.read_csv(
-            file,
-            sep=next((one for one in SEPARATORS if one in first), ","),
-            index_col=False,
-            dtype=str,
-            encoding="utf-8-sig",
-            keep_default_na=False,
-            na_values=list(EMPTY),
-            skipinitialspace=True,
-            skip_blank_lines=False,
-        ).dropna(how="all")
-
-
 def _part(file: Path, rows: Sequence[tuple[tuple[str, ...], Path]], skip_broken: bool) -> Part:
     """The images of one split, sorted by class and path. DataError for a missing one, unless it may be omitted."""
     rows = sorted(rows, key=lambda row: (row[0], row[1].parts))
-    missing = [path for _, path in rows if not path.is_file()]
-    if missing and (not skip_broken or len(missing) == len(rows)):
+    found = [row for row in rows if row[1].is_file()]
+    missing = [path for _, path in rows if not path.is_file()] if len(found) < len(rows) else []
+    if missing and not (skip_broken and found):
         raise DataError(
             f"{len(missing):,} of the {counted(len(rows), 'image')} of {file} cannot be found, such as {missing[0]}; "
             f"mend the table, whose paths begin at {file.parent}, or use --skip-broken"
         )
-    gone = set(missing)
-    rows = [row for row in rows if row[1] not in gone]
-    folder = Path(os.path.commonpath([path.parent for _, path in rows]))
-    items = FileItems.of(folder, [path for _, path in rows], [", ".join(classes) for classes, _ in rows])
-    return Part(
-        items, [classes for classes, _ in rows], tuple(SkippedFile(str(path), "no such file") for path in missing)
-    )
+    classes, paths = zip(*found, strict=True)
+    folder = Path(os.path.commonpath([path.parent for path in paths]))
+    items = FileItems.of(folder, paths, [", ".join(names) for names in classes])
+    return Part(items, classes, tuple(SkippedFile(str(path), "no such file") for path in missing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +166,12 @@ def saved_source(folder: Path, columns: Columns) -> Source:
     labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
     for. DataError for datasets that cannot be used.
     """
-    places = {SPLITS[0]: folder}
-    if (folder / SPLITS_FILE).is_file():
+    places, splits_file = {SPLITS[0]: folder}, folder / SPLITS_FILE
+    if splits_file.is_file():
         try:
-            names = json.loads((folder / SPLITS_FILE).read_text(encoding="utf-8"))["splits"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"cannot read {folder / SPLITS_FILE} ({reason_of(error)}); save it anew") from None
+            names = json.loads(splits_file.read_text(encoding="utf-8"))["splits"]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it anew") from None
         places = {split_role(name, folder): folder / name for name in names}
         if len(places) < len(names) or "train" not in places:
             raise DataError(f"{folder} must have a split for training, and at most one each of val and test: {names}")
@@ -215,10 +203,9 @@ def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
 
 def _saved_part(folder: Path, columns: Columns) -> Part:
     dataset, image, label = _opened(folder, columns)
-    own = getattr(dataset.features[label], "names", None)
-    names = []
-    for number, value in enumerate(dataset.select_columns([label])[:][label]):
+    values = dataset.select_columns([label])[:][label]
+    if own := getattr(dataset.features[label], "names", None):
         # A ClassLabel marks a missing class as -1.
-        known = own[value] if own and value is not None and value >= 0 else None
-        names.append((known or class_name(None if own else value, f"number {number} of {folder}"),))
+        values = [None if value in (None, -1) else own[value] for value in values]
+    names = [(class_name(value, f"number {number} of {folder}"),) for number, value in enumerate(values)]
     return Part(SavedItems(dataset.select_columns([image]), image, folder, names), names)

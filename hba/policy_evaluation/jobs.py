@@ -93,7 +93,7 @@ def _images(tensors: Tensors) -> LabelledImages:
 
 
 def _tensors(split: Images | LazySplit) -> Tensors:
-    images = split.opened() if isinstance(split, LazySplit) else split
+    images = split.opened()
     if not isinstance(images, LabelledImages):
         raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
     return images.images, images.labels

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.images import EvaluationData, LazySplit
+from hba.data.images import EvaluationData
 from hba.data.labels import error_of
 from hba.errors import HbaError, RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
@@ -59,7 +59,7 @@ class Evaluation:
     def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
         """Store the result of a training. SettingsError where the stored evaluation has other test images."""
         if "test" not in self.fingerprints:
-            self.fingerprints["test"] = _opened(self.data).fingerprint()
+            self.fingerprints["test"] = self.data.test.opened().fingerprint()
             self._check_images("test")
         loss = measured.loss if math.isfinite(measured.loss) else None
         self._found[row.name][seed] = (measured.error_percent, loss, measured.confusion)
@@ -75,7 +75,7 @@ class Evaluation:
         data, first = self.data, self.rows[0]
         settings = {**self.config.model_dump(), **({} if first.own_network is None else {"model": None})}
         if "test" in self.fingerprints:
-            n_test, n_skipped = len(data.test), len(data.train.left_out) + len(_opened(data).left_out)
+            n_test, n_skipped = len(data.test.opened()), len(data.train.left_out) + len(data.test.opened().left_out)
             fingerprints = dict(self.fingerprints)
         else:
             assert self.stored is not None
@@ -109,10 +109,6 @@ class Evaluation:
             counts=tuple(confusion and confusion.counts for confusion in confusions),
             n_classes=len(self.data.class_names),
         )
-
-
-def _opened(data: EvaluationData) -> Any:
-    return data.test.opened() if isinstance(data.test, LazySplit) else data.test
 
 
 def stored_results(

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hba.data.images import ALL, Images, LazySplit
+from hba.data.images import ALL, Images
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.distributed.collectives import total
@@ -76,7 +76,7 @@ class Measured:
 
 
 @torch.no_grad()
-def totals(predict: Function, data: Images | LazySplit, prepare: Function, confusion: Tensor | None = None) -> Tensor:
+def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. Unreadable images do not count.
@@ -110,7 +110,7 @@ def totals(predict: Function, data: Images | LazySplit, prepare: Function, confu
     return total(sums)
 
 
-def measure(network: nn.Module, data: Images | LazySplit, prepare: Function, n_classes: int | None = None) -> Measured:
+def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None) -> Measured:
     """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
 
     n_classes: also compute the confusion matrix of so many classes. The host waits for the device only at the end.

@@ -91,7 +91,7 @@ def train(
             checkpoint.save_regularly(state)
     # Images with several labels have no confusion matrix.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
-    test = measure(network, data.test, preprocessing.measure, n_classes)
+    test = measure(network, data.test.opened(), preprocessing.measure, n_classes)
     _check_finite(test.loss, "after the last step", config)
     return Trained(network, test, tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs))
 

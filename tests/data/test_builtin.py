@@ -57,7 +57,7 @@ def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> No
 def test_digits_are_split_into_200_500_and_1097() -> None:
     config = DataConfig(data="digits", train_size=200, val_size=500)
     search, evaluation = load_search_data(config), load_evaluation_data(config)
-    assert (len(search.train), len(search.val), len(evaluation.test)) == (200, 500, 1097)
+    assert (len(search.train), len(search.val), len(evaluation.test.opened())) == (200, 500, 1097)
     assert in_memory(search.train).images.shape == (200, 3, 16, 16)
     assert len(load_evaluation_data(DataConfig(data="digits")).train) == 700
 
@@ -159,7 +159,7 @@ def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(t
     assert BASELINES["svhn-full"] == BASELINES["svhn"]
     evaluation = load_evaluation_data(DataConfig(data="svhn", data_root=str(tmp_path)))
     assert evaluation.n_test is None, "only opening the file would tell"
-    assert (len(evaluation.train), len(evaluation.test)) == (N_TRAIN, N_TEST)
+    assert (len(evaluation.train), len(evaluation.test.opened())) == (N_TRAIN, N_TEST)
 
 
 # ImageNet: a folder per class, of which val/ is what errors are reported on.
@@ -184,7 +184,7 @@ def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validatio
     for part in (search.train, search.val, evaluation.train):
         assert int(in_memory(part).images[:, 2].min()) > 200
     assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
-    assert len(evaluation.test) == 9
+    assert len(evaluation.test.opened()) == 9
     assert NATIVE_IMAGE_SIZES["imagenet"] == 224
 
 

@@ -24,7 +24,7 @@ def config_of(data: Path, **settings: Any) -> DataConfig:
 
 
 def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
-    ((pixels, labels),) = images.once(5000)
+    ((pixels, labels),) = images.opened().once(5000)
     return pixels.numpy().tobytes(), labels.tolist()
 
 

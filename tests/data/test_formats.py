@@ -72,7 +72,7 @@ def test_a_search_reads_nothing_of_a_test_split(kind: str, tmp_path: Path) -> No
     assert search.train.fingerprint() == expected.train.fingerprint()
     assert search.test_images == 0
     with pytest.raises(DataError):
-        len(load_evaluation_data(config_of(data)).test)
+        load_evaluation_data(config_of(data)).test.opened()
 
 
 def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

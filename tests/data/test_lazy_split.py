@@ -125,7 +125,7 @@ def test_what_is_held_back_is_read_once_and_moved_with_what_was_read() -> None:
     split = LazySplit(read, 4)
     moved = split.to(torch.device("cpu"))
     assert (split.n_known, split.left_out, reads) == (4, (), [])
-    assert len(moved) == len(list(moved.once(1))) == 3
+    assert len(moved.opened()) == 3
     assert [item.path for item in moved.left_out] == ["lost.png"]
-    assert len(moved.to(torch.device("cpu"))) == 3
+    assert len(moved.to(torch.device("cpu")).opened()) == 3
     assert reads == [1]
