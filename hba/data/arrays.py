@@ -1,7 +1,6 @@
 """Images in arrays: .npz files, torch Datasets, and the data sets that scikit-learn and torchvision have by name."""
 
 import re
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,7 +16,7 @@ from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.folder import folder_source
-from hba.data.images import CHANNELS, MOST_CHANNELS, LabelledImages, OnRead, channels_axis, checked_images
+from hba.data.images import CHANNELS, SHAPES, LabelledImages, OnRead, channels_axis, checked_images
 from hba.data.labels import SPLITS, check_truth_values, class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
 from hba.data.pool import Items, Part, Pool, Source, source_of
@@ -30,10 +29,7 @@ DIGITS_TEST_SIZE = 1097
 """Of 1,797 digits; leaves 700 for training and validation."""
 
 NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
-    {
-        **{"digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32},
-        **{"fashionmnist": 28, "imagenet": 224},
-    }
+    {"digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224}
 )
 """Side in pixels of each data set's images, to which digits are enlarged."""
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
@@ -51,7 +47,7 @@ TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, A
 """torchvision's class, and its arguments for training and for testing. svhn is the core set of 73,257 training images,
 svhn-full has the 531,131 extra ones too."""
 
-IMAGES, LABELS = ("images", "x"), ("labels", "y")
+KINDS = {"images": ("images", "x"), "labels": ("labels", "y")}
 """What arrays are called, with or without a split's name before or after it: train_images, x_test."""
 
 
@@ -132,13 +128,12 @@ def npz_source(file: Path) -> Source:
 
 def _names_of_arrays(file: Path) -> Mapping[str, tuple[str, str]]:
     """By split, the names of its arrays of images and of labels. DataError where one of the two is missing."""
-    names = list(_opened(file))
-    found: dict[str, dict[str, str]] = {}
+    names, found = list(_opened(file)), dict[str, dict[str, str]]()
     for name in names:
         words = [word for word in re.split(r"[\W_]+", name.casefold()) if word]
-        kinds = [kind for kind, known in (("images", IMAGES), ("labels", LABELS)) if set(words) & set(known)]
+        kinds = [kind for kind, known in KINDS.items() if set(words) & set(known)]
         if len(kinds) == 1:
-            rest = " ".join(word for word in words if word not in (*IMAGES, *LABELS))
+            rest = " ".join(word for word in words if word not in KINDS[kinds[0]])
             role = split_role(rest or "train", f"the array {name!r} of {file}")
             if found.setdefault(role, {}).setdefault(kinds[0], name) != name:
                 raise DataError(f"{file} has two arrays of {role} {kinds[0]}, {found[role][kinds[0]]} and {name}")
@@ -157,9 +152,8 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     axis = channels_axis(images.shape, first=3)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
         raise DataError(
-            f"{name} of {file} must hold numbers, best uint8, of the shape (N, H, W), (N, H, W, C) or (N, C, H, W), "
-            f"one image for each of the {n_labels} labels, with 1, 3 or fewer channels than pixels a side, at most "
-            f"{MOST_CHANNELS}, got {found.dtype} of {found.shape}"
+            f"{name} of {file} must hold numbers, best uint8, of the shape {SHAPES}, one image for each of the "
+            f"{n_labels} labels, got {found.dtype} of {found.shape}"
         )
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
@@ -167,15 +161,11 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
 def _opened(file: Path, name: str | None = None) -> Any:
     """The array of that name, or the names of all. Nothing in the file can run code."""
     try:
-        if not zipfile.is_zipfile(file):
-            raise ValueError("it is no .npz file")
         with np.load(file, allow_pickle=False) as arrays:
             return arrays.files if name is None else np.asarray(arrays[name])
     except Exception as error:
         # A damaged file makes NumPy and zipfile raise exceptions of any kind.
-        raise DataError(
-            f"cannot read the arrays of {file} ({reason_of(error)}); save them anew by numpy.savez"
-        ) from None
+        raise DataError(f"cannot read the arrays of {file} ({reason_of(error)}); use numpy.savez") from None
 
 
 def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
@@ -199,10 +189,7 @@ def builtin_source(name: str, root: Path, download: bool) -> Source:
     # Errors are reported on the validation images of ILSVRC 2012, so no search may see them.
     splits = {"train": root / name / "train", "test": root / name / "val"}
     if not all(folder.is_dir() for folder in splits.values()):
-        raise DataError(
-            f"{root / name} must hold the folders train and val of imagenet, which cannot be downloaded; give the "
-            "folder around imagenet by --data-root"
-        )
+        raise DataError(f"{root / name} must hold the folders train and val; give the folder around it by --data-root")
     return replace(folder_source(root / name, splits), name=name)
 
 
@@ -226,8 +213,7 @@ def _torchvision_pool(
         raise DataError(
             f"{name} is not in {root} ({reason_of(error)}); give its place with --data-root, or use --download"
         ) from None
-    arrays = [np.asarray(part.data) for part in parts]
-    images = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    images = np.concatenate([np.asarray(part.data) for part in parts])
     images = images[:, None] if images.ndim == 3 else images
     images = images.transpose(0, 3, 1, 2) if images.shape[-1] == 3 else images
     labels = np.concatenate([np.asarray(part.targets if hasattr(part, "targets") else part.labels) for part in parts])

@@ -3,11 +3,10 @@
 A folder of prepared images has prepared_images.json, which describes them, and for each of the parts train, val and
 test three arrays: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
 <part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images are in the order of the data that they were
-prepared from, so splits are drawn as there. An image that could not be read keeps its row. preparing.json marks an
-incomplete folder.
+prepared from, so splits are drawn as there. An image that could not be read keeps its row. The description is
+written last.
 """
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -19,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from hba.data.config import PREPARED_NAME, PREPARING_NAME
+from hba.data.config import PREPARED_NAME
 from hba.data.images import OnRead
-from hba.data.labels import is_multi_label
+from hba.data.labels import SPLITS, is_multi_label
 from hba.data.leakage import ImageHash, Kind, all_hashes
 from hba.data.pool import Items, Pool, ReadPart, Source
 from hba.data.reading import SkippedFile, printable
@@ -30,23 +29,21 @@ from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 
 Role = Literal["train", "val", "test"]
 FORMAT = {"format": "hba-prepared-images", "version": 1}
+ARRAYS = ("images", "labels", "identities")
 
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(Items):
-    """The images of a part of a prepared folder; they stay in their file.
-
-    digest: a hash of all pixels. known_broken: by row, the images that could not be read.
-    """
+    """The images of a part of a prepared folder; they stay in their file. digest: a hash of all pixels."""
 
     folder: Path
     role: Role
     n_images: int
     image_size: int
     digest: str
-    n_channels: int = 3
-    hashed_by: Kind = "files"
-    known_broken: Mapping[int, SkippedFile] | None = None
+    n_channels: int
+    hashed_by: Kind
+    known_broken: Mapping[int, SkippedFile]
     can_stream = True
 
     def array(self, what: str, dtype: type[np.generic], *shape: int) -> np.ndarray:
@@ -83,7 +80,7 @@ class CachedDataset(Items):
                 f"the images in {self.folder} were prepared with {self.image_size} pixels a side, but are to be read "
                 f"with {image_size}: give that image size, or prepare them anew with {image_size}"
             )
-        known = self.known_broken or {}
+        known = self.known_broken
         broken = [(place, known[number]) for place, number in enumerate(numbers.tolist()) if number in known]
         return torch.from_numpy(np.take(self.images, numbers, axis=0)), broken
 
@@ -103,8 +100,6 @@ class CachedDataset(Items):
 def cached_source(folder: Path) -> Source:
     """The prepared images as a source. Those of a test part are not looked at before they are asked for."""
     path = folder / PREPARED_NAME
-    if not path.is_file():
-        raise DataError(f"the images in {folder} are half prepared: run hba prepare again, with the same --out")
     try:
         found = json.loads(read_text(path))
         if not FORMAT.items() <= found.items() or "train" not in found["parts"]:
@@ -145,9 +140,10 @@ class Prepared:
 
 def check_out(folder: Path) -> None:
     """RunError unless the folder is new, empty, or holds what an interrupted call has left, which is overwritten."""
-    names = {path.name for path in folder.iterdir()} - {LOCK_NAME} if folder.is_dir() else set()
-    if names and (PREPARED_NAME in names or PREPARING_NAME not in names):
-        raise RunError(f"{folder} must be a new or an empty folder, but holds {min(names)}; choose another --out")
+    own = {LOCK_NAME, "preparing.json", *(f"{role}_{what}.npy" for role in SPLITS for what in ARRAYS)}
+    others = {path.name for path in folder.iterdir()} - own if folder.is_dir() else ()
+    if others:
+        raise RunError(f"{folder} must be a new or an empty folder, but holds {min(others)}; choose another --out")
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
@@ -163,7 +159,6 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
             on_read(done + n_images, total)
 
     try:
-        write_text(folder / PREPARING_NAME, "{}")
         for role, pool in pools.items():
             entries[role] = _write_part(folder, role, pool, count)
             done += len(pool)
@@ -183,7 +178,6 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "parts": entries,
     }
     write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
-    (folder / PREPARING_NAME).unlink()
     left_out += [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry["broken"]]
     n_images = {role: entry["images"] - len(entry["broken"]) for role, entry in entries.items()}
     return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
@@ -193,9 +187,9 @@ def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], Non
     """Write the arrays of a part, and return what the description says of it."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
-    with (folder / f"{role}_images.npy").open("wb") as file, contextlib.closing(pool.read_parts()) as parts:
+    with (folder / f"{role}_images.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for start, images, lost in parts:
+        for start, images, lost in pool.read_parts():
             pixels = images.numpy().tobytes()
             file.write(pixels)
             digest.update(pixels)

@@ -1,5 +1,6 @@
 """Settings that say which images are used and how they are split, and what a path of data is."""
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -94,8 +95,8 @@ what `hba prepare` has written.
 CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
 """In each split that `datasets` has saved."""
-PREPARED_NAME, PREPARING_NAME = "prepared_images.json", "preparing.json"
-"""Of prepared images: their description; and how far they are, where they are half prepared."""
+PREPARED_NAME = "prepared_images.json"
+"""The description of prepared images."""
 PREPARED_ENDING = ".hba"
 """That a folder of prepared images may have; any other name is as good."""
 
@@ -104,7 +105,7 @@ def format_of(data: str | Path) -> Format:
     """The format of the data by name and by the names of files, of which none is read; a folder for anything else."""
     path = Path(data)
     if path.is_dir():
-        if (path / PREPARED_NAME).is_file() or (path / PREPARING_NAME).is_file():
+        if (path / PREPARED_NAME).is_file():
             return "prepared"
         is_saved = (path / SPLITS_FILE).is_file() or all((path / name).is_file() for name in SAVED_FILES)
         return "saved" if is_saved else "folder"
@@ -131,26 +132,18 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     The name of a data set stays. Prepared images bring their size. SettingsError for text that cannot be a path.
     """
-    resolved = dict(settings)
-    for name in ("data", "classes"):
-        if isinstance(given := settings.get(name), str | Path) and not is_text(str(given)):
+    resolved, data, classes = dict(settings), settings.get("data"), settings.get("classes")
+    for name, given in (("data", data), ("classes", classes)):
+        if isinstance(given, str | Path) and not is_text(str(given)):
             raise SettingsError(f"{name} {TEXT_RULE}, got {str(given)!r}")
-    data, classes = settings.get("data"), settings.get("classes")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)
         # The paths in a table are relative to its own folder, not to the one that a link leads to.
         resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
-        if settings.get("image_size") is None and (size := _prepared_size(place)) is not None:
-            resolved["image_size"] = size
+        if settings.get("image_size") is None and (place / PREPARED_NAME).is_file():
+            # What is wrong with the file, its reader says.
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                resolved["image_size"] = json.loads(read_text(place / PREPARED_NAME))["image_size"]
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
         resolved["classes"] = str(Path(classes).resolve())
     return resolved
-
-
-def _prepared_size(data: Path) -> int | None:
-    """Side in pixels of prepared images; None for other data. What else is wrong with the file, its reader says."""
-    try:
-        size = json.loads(read_text(data / PREPARED_NAME))["image_size"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return size if isinstance(size, int) else None

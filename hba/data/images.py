@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,8 +26,12 @@ IMAGES_PER_SUM = 256
 CHANNELS = (1, 3)
 """Of pictures: grey, or red, green and blue."""
 MOST_CHANNELS = 64
+SHAPES = (
+    f"(N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels than pixels a side, at most {MOST_CHANNELS}"
+)
 
 
+@runtime_checkable
 class Images(Protocol):
     """Labelled images, in memory or left in their files.
 
@@ -53,13 +57,13 @@ class Images(Protocol):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def opened(self) -> "Images":
-        """The images themselves; see LazySplit.opened."""
-        return self
-
     @property
     def device(self) -> torch.device:
         return self.labels.device
+
+    def opened(self) -> "Images":
+        """The images themselves, as LazySplit.opened returns them."""
+        return self
 
     def mean_color(self) -> Colors:
         return self.mean_and_std()[0]
@@ -97,10 +101,6 @@ class LabelledImages(Images):
     def n_channels(self) -> int:
         return self.images.shape[1]
 
-    def in_color(self) -> "LabelledImages":
-        """Repeat a single channel three times, as networks by name take colour images."""
-        return self if self.n_channels != 1 else replace(self, images=self.images.repeat(1, 3, 1, 1))
-
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
 
@@ -124,6 +124,7 @@ class LabelledImages(Images):
         return digest.hexdigest()[:16]
 
 
+@dataclass(eq=False)
 class LazySplit:
     """The test split: its images are read when they are first asked for, and kept from then on.
 
@@ -131,19 +132,11 @@ class LazySplit:
     their files. not_images: other files that were found among them.
     """
 
-    def __init__(
-        self,
-        read: Callable[[], Images],
-        n_known: int | None = None,
-        is_streamed: bool = False,
-        not_images: tuple[SkippedFile, ...] = (),
-    ) -> None:
-        self.read, self.n_known, self.is_streamed, self.not_images = read, n_known, is_streamed, not_images
-        self._images: Images | None = None
-
-    def __repr__(self) -> str:
-        count = "images" if self.n_known is None else f"{self.n_known} images"
-        return f"LazySplit({count}, {'not read yet' if self._images is None else 'read'})"
+    read: Callable[[], Images] = field(repr=False)
+    n_known: int | None = None
+    is_streamed: bool = False
+    not_images: tuple[SkippedFile, ...] = ()
+    _images: Images | None = field(default=None, repr=False)
 
     def opened(self) -> Images:
         if self._images is None:
@@ -176,12 +169,12 @@ class _Data:
     listing: tuple[Any, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", _checked(self.class_names, self.parts))
+        object.__setattr__(self, "class_names", tuple(_checked(self.class_names, self.parts)))
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """By name, the two splits."""
-        raise NotImplementedError
+        """The two splits by name, train first."""
+        return {name: getattr(self, name) for name in ("train", "val", "test") if hasattr(self, name)}
 
     def __repr__(self) -> str:
         classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
@@ -195,14 +188,16 @@ class _Data:
         return tuple(dict.fromkeys([*self.not_images, *of_parts]))
 
     def in_color(self) -> Self:
-        """Images in memory with three channels."""
-        return self._map(lambda part: part.in_color() if isinstance(part, LabelledImages) else part)
+        """Images in memory with three channels: a single one is repeated, as networks by name take colour images."""
+
+        def colored(part: Any) -> Any:
+            is_grey = isinstance(part, LabelledImages) and part.n_channels == 1
+            return replace(part, images=part.images.repeat(1, 3, 1, 1)) if is_grey else part
+
+        return replace(self, **{name: colored(part) for name, part in self.parts.items()})
 
     def to(self, device: torch.device) -> Self:
-        return self._map(lambda part: part.to(device))
-
-    def _map(self, function: Callable[[Any], Any]) -> Self:
-        return replace(self, **{name: function(part) for name, part in self.parts.items()})
+        return replace(self, **{name: part.to(device) for name, part in self.parts.items()})
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,30 +205,18 @@ class SearchData(_Data):
     """What a policy search may see. There is no test split in it.
 
     class_names: by label. test_images: how many are kept for the test; 0 where there is a test part apart, None where
-    nothing is known of one. not_images, facts, listing: see hba/data/images.py. DataError for images and labels that do
-    not fit together.
+    nothing is known of one. DataError for images and labels that do not fit together.
     """
 
     val: Images
     test_images: int | None = field(default=None, kw_only=True)
 
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        return {"train": self.train, "val": self.val}
-
 
 @dataclass(frozen=True, repr=False)
 class EvaluationData(_Data):
-    """What a policy evaluation sees: all images for training, and the test split, which is read at the very end.
-
-    The other fields are as in SearchData.
-    """
+    """What a policy evaluation sees: all images for training, and the test split, which is read at the very end."""
 
     test: Images | LazySplit
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        return {"train": self.train, "test": self.test}
 
     @property
     def n_test(self) -> int | None:
@@ -243,34 +226,36 @@ class EvaluationData(_Data):
     @property
     def is_streamed(self) -> bool:
         """Whether images of a split stay in their files, as far as that is known before they are read."""
-        test = self.test.is_streamed if isinstance(self.test, LazySplit) else not isinstance(self.test, LabelledImages)
-        return test or not isinstance(self.train, LabelledImages)
+        return any(
+            part.is_streamed if isinstance(part, LazySplit) else not isinstance(part, LabelledImages)
+            for part in self.parts.values()
+        )
 
 
-def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> tuple[str, ...]:
+def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> Sequence[str]:
     """The class names; DataError where they do not fit the labels of the parts, or the parts do not fit each other."""
     if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
         raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
     n_classes, shapes = len(class_names), {}
     for name, part in parts.items():
-        # The class is asked, because looking at attributes of a LazySplit would read its images.
-        if isinstance(part, Tensor) or not hasattr(type(part), "to"):
+        if not isinstance(part, Images | LazySplit):
             raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
         if not isinstance(part, LabelledImages):
             continue
         labels = part.labels
-        shapes[name] = (*part.images.shape[1:], "matrix" if is_multi_label(labels) else "numbers")
-        if not len(labels) or (is_multi_label(labels) and not labels.any()):
+        is_multi = is_multi_label(labels)
+        shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
+        if not len(labels) or (is_multi and not labels.any()):
             raise DataError(f"there must be at least one {name} image with a label")
-        lowest, highest = (0, labels.shape[1] - 1) if is_multi_label(labels) else map(int, labels.aminmax())
-        if lowest < 0 or highest >= n_classes or (is_multi_label(labels) and highest < n_classes - 1):
+        lowest, highest = (0, labels.shape[1] - 1) if is_multi else map(int, labels.aminmax())
+        if lowest < 0 or highest >= n_classes or (is_multi and highest < n_classes - 1):
             raise DataError(
                 f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
                 f"images have labels from {lowest} to {highest}"
             )
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
-    return tuple(class_names)
+    return class_names
 
 
 def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:
@@ -283,10 +268,7 @@ def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Mean and standard deviation of each channel over all pixels of all parts (b, C, H, W), as Images has them.
-
-    The sums are exact, so it does not matter where the parts end.
-    """
+    """Of all parts (b, C, H, W), as Images has them. The sums are exact, so it does not matter where parts end."""
     total, n_pixels = torch.zeros((), dtype=torch.int64), 0
     for part in parts:
         levels = part.to(torch.int32)
@@ -301,19 +283,15 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """As uint8 (N, C, H, W).
+    """uint8 (N, C, H, W) of a tensor or array of one of the SHAPES, uint8 or floats in [0, 1], which are rounded.
 
-    images: a tensor or array, uint8, or floating point in [0, 1], which is rounded to 8 bits; (N, C, H, W), (N, H, W,
-    C), as channels_axis decides, or (N, H, W). DataError for anything else.
+    DataError for anything else.
     """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
     axis = channels_axis(tuple(tensor.shape), first=1)
     if axis is None:
-        raise DataError(
-            "images must have the shape (N, C, H, W) or (N, H, W, C), with 1, 3 or fewer channels than pixels a side, "
-            f"at most {MOST_CHANNELS}, got {tuple(np.shape(images))}"
-        )
+        raise DataError(f"images must have the shape {SHAPES}, got {tuple(np.shape(images))}")
     if axis == 3:
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
     if tensor.dtype == torch.uint8:
@@ -329,15 +307,13 @@ def checked_images(images: Any) -> Tensor:
 def channels_axis(shape: Sequence[int], first: int) -> int | None:
     """1 or 3: which axis of images of this shape has the channels; None where neither can.
 
-    first: the axis that is tried first for 1 or 3 channels, as pictures have. Otherwise the channels are the shorter of
-    the two axes, with at most MOST_CHANNELS and fewer than pixels a side.
+    first: the axis that is tried first for 1 or 3 channels, as pictures have; otherwise it is the shorter of the two.
     """
     if len(shape) != 4 or 0 in shape[1:]:
         return None
     for axis in (first, 4 - first):
         if shape[axis] in CHANNELS:
             return axis
-    before, after = shape[1], shape[3]
-    if before == after or min(before, after) > MOST_CHANNELS or min(before, after) >= shape[2]:
-        return None
-    return 1 if before < after else 3
+    fewest = min(shape[1], shape[3])
+    is_clear = shape[1] != shape[3] and fewest <= MOST_CHANNELS and fewest < shape[2]
+    return (1 if shape[1] == fewest else 3) if is_clear else None

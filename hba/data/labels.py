@@ -4,6 +4,7 @@ Labels are one class each, int64 (N,), or any number of classes each, a matrix (
 multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels.
 """
 
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,15 +19,15 @@ from torch import Tensor
 from hba.errors import DataError
 
 SPLITS = ("train", "val", "test")
-_ROLE_OF: Mapping[str, str] = MappingProxyType(
+_NAMES: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("train", "training", "trn"), "train"),
-        **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "development"), "val"),
-        **dict.fromkeys(("test", "tests", "testing", "tst"), "test"),
-        **dict.fromkeys(("eval", "evaluation", "holdout", "heldout"), "val or test"),
+        "train": "train|training|trn",
+        "val": "val|valid|validation|validate|dev|devel|development",
+        "test": "test|tests|testing|tst",
+        "val or test": "eval|evaluation|holdout|heldout",
     }
 )
-"""By word. Whether a search may see the images of an evaluation is unclear, so a person must say it."""
+"""Whether a search may see the images of an evaluation is unclear, so a person must say it."""
 _FILLER = "(set|data|dataset|split|part|folder|images?|imgs?)"
 """Words that change nothing: training_set, test-images."""
 MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that have a positive"
@@ -72,10 +73,9 @@ def names_of(label: np.ndarray | Tensor | int, class_names: Sequence[str]) -> st
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """As int64 (N,), or bool (N, classes); DataError for anything else.
+    """int64 (N,) of whole numbers, one for each image, or bool (N, classes) of a matrix of 0 and 1.
 
-    labels: a tensor, array or sequence of whole numbers, one for each image; or a matrix of 0 and 1, a column for each
-    class, for images of several labels.
+    labels: a tensor, array or sequence. DataError for anything else.
     """
     tensor = as_tensor(labels, "labels")
     if is_multi_label(tensor) and len(tensor) == n_images and tensor.shape[1] > 1:
@@ -98,7 +98,7 @@ def check_truth_values(labels: Any, where: str) -> None:
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
-    """A tensor of a tensor, an array or a sequence of numbers. DataError for anything else."""
+    """A tensor, array or sequence of numbers as a tensor. DataError for anything else."""
     if isinstance(values, Tensor):
         return values
     try:
@@ -112,10 +112,11 @@ def as_tensor(values: Any, what: str) -> Tensor:
         ) from None
 
 
+@functools.cache
 def split_called(name: str) -> str | None:
     """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
-    found = re.fullmatch(rf"({_FILLER}[\W_]+)?(?P<role>.+?)([\W_]*{_FILLER})*[\W_]*", name.casefold())
-    return found and _ROLE_OF.get(found["role"])
+    patterns = {role: rf"({_FILLER}[\W_]+)?({names})([\W_]*{_FILLER})*[\W_]*" for role, names in _NAMES.items()}
+    return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, name.casefold())), None)
 
 
 def split_role(name: str, data: object) -> str:
@@ -155,14 +156,13 @@ def numbered(
     DataError for a name that is not among the class names.
     """
     number = {name: place for place, name in enumerate(class_names)}
-    unknown = next((name for of_image in names for name in of_image if name not in number), None)
-    if unknown is not None:
-        raise DataError(
-            f"{part} has the class {unknown!r}, which the training images do not have; rename it, or move it away"
-        )
+    try:
+        places = [[number[name] for name in of_image] for of_image in names]
+    except KeyError as error:
+        raise DataError(f"{part} has the class {error}, which the training images do not have; rename it") from None
     if not is_multi:
-        return np.array([number[name] for (name,) in names], dtype=np.int64)
+        return np.array(places, dtype=np.int64).reshape(-1)
     found = np.zeros((len(names), len(class_names)), dtype=bool)
-    for row, of_image in zip(found, names, strict=True):
-        row[[number[name] for name in of_image]] = True
+    for row, of_image in zip(found, places, strict=True):
+        row[of_image] = True
     return found

@@ -31,17 +31,13 @@ IDLE = ("train_size", "val_size", "stream", "workers")
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
-    """SettingsError for data of another type than a search or an evaluation takes.
-
-    Whether a Dataset, a list or a tuple can be used turns out when it is read.
-    """
-    if data is None or is_dataset(data) or isinstance(data, str | Path | wanted):
-        return
-    raise SettingsError(
-        f"data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
-        f"evaluation two of them, or hba.data.{wanted.__name__} with hba.data.LabelledImages(images, labels), got "
-        f"{type(data).__name__}"
-    )
+    """SettingsError for data of another type than a search or an evaluation takes."""
+    if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
+        raise SettingsError(
+            f"data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
+            f"evaluation two of them, or hba.data.{wanted.__name__} with hba.data.LabelledImages(images, labels), got "
+            f"{type(data).__name__}"
+        )
 
 
 def find_source(config: DataConfig) -> Source:
@@ -64,11 +60,8 @@ def find_source(config: DataConfig) -> Source:
     else:
         source = {"npz": npz_source, "prepared": cached_source, "folder": folder_source}[kind](place)
     skip_broken = config.skip_broken or kind == "prepared"
-
-    def with_settings(pool: Pool) -> Pool:
-        return replace(pool, image_size=config.stored_size, skip_broken=skip_broken, levels=config.levels)
-
-    source = source.map(with_settings)
+    how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
+    source = source.map(lambda pool: replace(pool, **how))
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -85,6 +78,7 @@ def load_search_data(
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = search_pools(source, splits)
+    facts = (*source.facts, *source.train.take(splits.available).check_levels())
     n_images, n_test = len(train) + len(val), 0 if splits.test is None else len(splits.test)
     return SearchData(
         source.name,
@@ -92,7 +86,7 @@ def load_search_data(
         _read(train, config, on_read, total=n_images),
         _read(val, config, on_read, before=len(train), total=n_images),
         not_images=(*source.left_out, *(item for pool in source.opened for item in pool.unused)),
-        facts=(*source.facts, *source.train.take(splits.available).check_levels()),
+        facts=facts,
         test_images=n_test if dataset is None else None,
         listing=None if config.data in DATASET_NAMES else (train, val),
     )
@@ -145,14 +139,10 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before:
 
 def _is_streamed(pool: Pool, config: DataConfig) -> bool:
     """Whether the images of the pool are left in their files."""
-    if not pool.items.can_stream:
-        if config.stream:
-            raise DataError(
-                f"{config.data} cannot be streamed, which needs image files or prepared images; omit stream"
-            )
-        return False
-    n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
-    return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
+    can_stream, n_bytes = pool.items.can_stream, len(pool) * pool.items.n_channels * config.stored_size**2
+    if config.stream and not can_stream:
+        raise DataError(f"{config.data} cannot be streamed, which needs image files or prepared images; omit stream")
+    return can_stream and (n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream)
 
 
 def search_pools(source: Source, splits: Splits) -> tuple[Pool, Pool]:

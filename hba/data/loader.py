@@ -83,7 +83,7 @@ def default_workers() -> int:
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class StreamedImages(Images):
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
 
@@ -92,15 +92,11 @@ class StreamedImages(Images):
     images, drawn by a fixed seed.
     """
 
-    pool: Pool
-    labels: Tensor
+    pool: Pool = field(repr=False)
+    labels: Tensor = field(repr=False)
     workers: int
     left_out: tuple[SkippedFile, ...] = ()
-    _colors: list[tuple[Colors, Colors]] = field(default_factory=list)
-
-    def __repr__(self) -> str:
-        first = self.pool.items.name(self.pool.numbers[0])
-        return f"StreamedImages({len(self)} images of {self.image_size} pixels, {first} first)"
+    _colors: list[tuple[Colors, Colors]] = field(default_factory=list, repr=False)
 
     @staticmethod
     def of(pool: Pool, workers: int | None = None) -> "StreamedImages":

@@ -225,7 +225,6 @@ class Source:
 
     The test pool is a function, which a search never calls, so it cannot even open its files. test_size: how many
     images of the training pool become the test split where there is no test pool. left_out: files beside the pools.
-    facts: sentences on how the data were read.
     """
 
     name: str
@@ -244,13 +243,8 @@ class Source:
 
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """The source with the pools that the function makes of each pool."""
-        val, test = self.val, self.test
-        return replace(
-            self,
-            train=function(self.train),
-            val=None if val is None else function(val),
-            test=None if test is None else lambda: function(test()),
-        )
+        val, test = self.val and function(self.val), self.test
+        return replace(self, train=function(self.train), val=val, test=test and (lambda: function(test())))
 
 
 class Part(NamedTuple):

@@ -88,8 +88,8 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
 def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
     """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cropped.
 
-    Transparent pixels are put on white; grey and palette images become RGB. levels: see to_8_bits. DataError, with the
-    reason only, for a file that cannot be read.
+    Transparent pixels are put on white; grey and palette images become RGB. DataError, with the reason only, for a file
+    that cannot be read.
     """
     with opened(file, draft=2 * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)

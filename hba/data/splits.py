@@ -70,10 +70,8 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
         counts = np.bincount(labels, minlength=len(source.class_names))
         fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
     if fewest < len(parts):
-        raise DataError(
-            f"{what} has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}; add some, or choose "
-            "classes without it"
-        )
+        needed = f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
+        raise DataError(f"{what} {needed}; add some, or choose classes without it")
 
 
 def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
@@ -161,25 +159,23 @@ def keep_classes(source: Source, listed_in: str) -> Source:
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
     """The numbers of the listed classes, ascending."""
+    is_shipped = listed_in in shipped_class_lists()
     try:
-        if listed_in in shipped_class_lists():
-            text = files("hba.data").joinpath(listed_in + ENDING).read_text(encoding="utf-8")
-        else:
-            text = read_text(Path(listed_in)).removeprefix("\ufeff")
+        text = read_text(Path(str(files("hba.data") / (listed_in + ENDING))) if is_shipped else Path(listed_in))
     except (OSError, UnicodeDecodeError) as error:
+        shipped = ", ".join(shipped_class_lists())
         raise DataError(
-            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
-            f"{', '.join(shipped_class_lists())}"
+            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: {shipped}"
         ) from None
-    numbers = {name: number for number, name in enumerate(source.class_names)}
-    by_text = {str(number): number for number in numbers.values()} | numbers
-    lines = [line for line in (COMMENT.sub("", line).strip() for line in text.splitlines()) if line]
+    by_text = {str(number): number for number in range(len(source.class_names))}
+    by_text |= {name: number for number, name in enumerate(source.class_names)}
+    lines = [line for line in (COMMENT.sub("", line).strip("\ufeff \t") for line in text.splitlines()) if line]
     unknown = [line for line in lines if line not in by_text]
     keep = sorted({by_text[line] for line in lines if line in by_text})
     if unknown or not 2 <= len(keep) == len(lines):
         raise DataError(
             f"{listed_in} must list at least two classes of {source.name} once each, by names such as "
-            f"{source.class_names[0]!r} or numbers from 0 to {len(numbers) - 1}, got "
+            f"{source.class_names[0]!r} or numbers from 0 to {len(source.class_names) - 1}, got "
             f"{repr(unknown[0]) if unknown else f'{len(lines)} lines of {len(keep)} classes'}"
         )
     return keep
