@@ -161,7 +161,7 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
         refused(named, lambda data=data: load_search_data(config(), None, data))
-    refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))
+    refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))  # type: ignore[arg-type]
     refused("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
     refused("number 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
