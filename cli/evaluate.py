@@ -18,31 +18,14 @@ from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
-from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress
+from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, TrainingsBar
 from hba.report.tables import balanced_table, errors_table, losses_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
 from .help import SectionedCommand
-from .options import (
-    DATA,
-    complete,
-    given,
-    number_option,
-    path_option,
-    schedule_argument,
-    settings_options,
-)
-from .terminal import (
-    classes_line,
-    console,
-    json_option,
-    operations_file_option,
-    run_folder,
-    say,
-    table,
-    trainings_kept,
-)
+from .options import DATA, complete, given, number_option, path_option, schedule_argument, settings_options
+from .terminal import classes_line, console, json_option, operations_file_option, run_folder, say, table, trainings_kept
 
 HELP_WIDTH = 118
 
@@ -120,18 +103,20 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
 )
 
 
-class _Terminal(EvaluationProgress):
+class PrintsTrainings(TrainingsBar):
     """Shows progress: a bar in a terminal, one line per training elsewhere."""
-
-    def planned(self, plan: EvaluationPlan) -> None:
-        for line in plan_lines(plan):
-            say(line)
-        self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
     def ended(self, text: str) -> None:
         super().ended(text)
         if not self.bar.visible:
             say(text)
+
+
+class _Terminal(PrintsTrainings, EvaluationProgress):
+    def planned(self, plan: EvaluationPlan) -> None:
+        for line in plan_lines(plan):
+            say(line)
+        self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:

@@ -30,14 +30,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("show.show", "Print what SCHEDULE does as tables, and draw it over epochs as a PNG file."),
         "report": ("show.report", "Write the report of RUN, the folder of a search or an evaluation, again."),
         "compare": ("show.compare", "Compare the settings and the results of RUNS in tables."),
-        "apply": ("apply.apply", "Write a grid of augmented copies of IMAGES."),
+        "apply": ("schedules.apply", "Write a grid of augmented copies of IMAGES."),
         "models": ("listings.models", "List the networks that --model accepts."),
         "operations": ("listings.operations", "List the operations of a search space, and the units of magnitudes."),
         "policies": ("listings.policies", "List the schedules that ship with the package, or print the card of NAME."),
         "presets": ("listings.presets", "Print the settings of each --preset of `hba search` and `hba evaluate`."),
-        "export": ("export.export", "Write SCHEDULE for another library, as a file that does not need hba."),
-        "import": ("import_schedule.import_schedule", "Convert a schedule that another program found into one of hba."),
-        "doctor": ("doctor.doctor", "Print versions and devices, and run a short search as a self-test."),
+        "export": ("schedules.export", "Write SCHEDULE for another library, as a file that does not need hba."),
+        "import": ("schedules.import_schedule", "Convert a schedule that another program found into one of hba."),
+        "doctor": ("listings.doctor", "Print versions and devices, and run a short search as a self-test."),
     }
 )
 """By name, the function (module.function) and a summary, which is printed without an import of the command."""
@@ -126,9 +126,7 @@ Shell completion, by a line in ~/.bashrc (for other shells: zsh_source, fish_sou
 
 
 @click.group(
-    cls=_Group,
-    epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    cls=_Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
 @click.version_option(VERSION, prog_name="hba")
 def main() -> None:

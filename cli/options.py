@@ -30,8 +30,6 @@ CHOICES: Mapping[str, Sequence[str]] = types.MappingProxyType(
     {"space": tuple(SPACES), "sharing": tuple(SHARING), "baseline_like": DATASET_NAMES}
 )
 """Of settings that the library checks against a table."""
-WITHOUT_VALUE: Mapping[str, str] = types.MappingProxyType({"pretrained": TIMM})
-"""What an option stands for that is given without a value."""
 
 
 def complete(
@@ -158,19 +156,16 @@ def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind
             text = f"{', '.join(choices)}. {text}"
         return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
-    alone: dict[str, Any] = {"is_flag": False, "flag_value": WITHOUT_VALUE[name]} if name in WITHOUT_VALUE else {}
+    # Without a value, --pretrained stands for timm's weights.
+    alone: dict[str, Any] = {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
     return kind([flag], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
 
 
 def _default_of(field: pydantic.fields.FieldInfo) -> str | None:
     """A default as it would be typed, or in words where it is None; None where there is nothing to show."""
-    if field.default is not None:
-        return as_typed(field.default)
-    return next((mark.words for mark in field.metadata if isinstance(mark, DefaultText)), None)
-
-
-def as_typed(value: Any) -> str:
-    """A setting's value as it would be given on the command line."""
+    value = field.default
+    if value is None:
+        return next((mark.words for mark in field.metadata if isinstance(mark, DefaultText)), None)
     if isinstance(value, bool):
         return "on" if value else "off"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -2,7 +2,7 @@
 
 import shlex
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,16 +27,7 @@ from hba.utils.text import duration as duration_words
 
 from .help import SectionedCommand
 from .main import INTERRUPTED
-from .options import (
-    DATA,
-    algorithm_options,
-    complete,
-    duration,
-    given,
-    number_option,
-    path_option,
-    settings_options,
-)
+from .options import DATA, algorithm_options, complete, duration, given, number_option, path_option, settings_options
 from .show import print_findings, print_over_seeds
 from .terminal import (
     classes_line,
@@ -106,7 +97,7 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
 
 def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **settings: Any) -> bool:
     """Whether the search has finished."""
-    with _Terminal() as terminal:
+    with SearchTerminal(_plan_lines) as terminal:
         callback: Any = terminal
         if tensorboard and is_first():
             callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
@@ -127,7 +118,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
         say(f"seed {seed}: validation error {percent(error)}; {path}")
 
     try:
-        with _Terminal() as terminal:
+        with SearchTerminal(_plan_lines) as terminal:
             found = hba.repeated_search(data, out=folder, callback=terminal, on_done=on_done, **settings)
     except (KeyboardInterrupt, HbaError):
         if done:
@@ -147,20 +138,17 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
 class SearchTerminal(SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere.
 
-    The first Ctrl-C or SIGTERM ends the search after its step, the second one at once.
+    The first Ctrl-C or SIGTERM ends the search after its step, the second one at once. plan_lines: says what a search
+    will do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan_lines: Callable[[Any], list[str]]) -> None:
         super().__init__()
         self.stop = False
-        self._handlers: dict[int, Any] = {}
-
-    def plan_lines(self, plan: Any) -> list[str]:
-        """What a search will do."""
-        raise NotImplementedError
+        self._plan_lines, self._handlers = plan_lines, dict[int, Any]()
 
     def planned(self, plan: Any) -> None:
-        for line in self.plan_lines(plan):
+        for line in self._plan_lines(plan):
             say(line)
         self.regularizers = plan.regularizers
 
@@ -195,27 +183,26 @@ class SearchTerminal(SearchProgress):
         return self.stop
 
 
-class _Terminal(SearchTerminal):
-    def plan_lines(self, plan: hba.SearchPlan) -> list[str]:
-        threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
-        shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
-        where = "" if plan.folder is None else f"; in {plan.folder}"
-        done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
-        count = f"{plan.test_images:,}" if plan.test_images else "the"
-        test = "" if plan.test_images is None else f"; {count} test images are kept for hba evaluate, unopened"
-        lines = [
-            f"{plan.train_images:,} training and {plan.val_images:,} validation images of "
-            f"{classes_line(plan.class_names, plan.left_out, plan.folder)}{test}",
-            f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
-            f"{plan.device}{threads}{shared}{where}",
-            f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on "
-            f"{plan.batch_size} images; {counted(plan.policy_steps, 'policy step')}",
-        ]
-        if plan.regularizers:
-            operations = f"{counted(len(plan.operations), 'operation')}; " if plan.operations else ""
-            values = [f"{name} {value:.3g}" for name, value in plan.regularizers.items()]
-            lines.append(f"tuned: {operations}{first_of(values, MOST_REGULARIZERS)}")
-        return [*lines, *plan.notes]
+def _plan_lines(plan: hba.SearchPlan) -> list[str]:
+    threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
+    shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
+    where = "" if plan.folder is None else f"; in {plan.folder}"
+    done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
+    count = f"{plan.test_images:,}" if plan.test_images else "the"
+    test = "" if plan.test_images is None else f"; {count} test images are kept for hba evaluate, unopened"
+    lines = [
+        f"{plan.train_images:,} training and {plan.val_images:,} validation images of "
+        f"{classes_line(plan.class_names, plan.left_out, plan.folder)}{test}",
+        f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
+        f"{plan.device}{threads}{shared}{where}",
+        f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on "
+        f"{plan.batch_size} images; {counted(plan.policy_steps, 'policy step')}",
+    ]
+    if plan.regularizers:
+        operations = f"{counted(len(plan.operations), 'operation')}; " if plan.operations else ""
+        values = [f"{name} {value:.3g}" for name, value in plan.regularizers.items()]
+        lines.append(f"tuned: {operations}{first_of(values, MOST_REGULARIZERS)}")
+    return [*lines, *plan.notes]
 
 
 def _report(result: hba.SearchResult, folder: Path) -> None:

@@ -9,13 +9,13 @@ import click
 import hba
 import hba.text
 from hba.errors import SettingsError
-from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import BASELINES
 from hba.text.lstm import in_words
 from hba.text.task import TextPlan, TextProgress
 from hba.utils.text import counted
 
+from .evaluate import PrintsTrainings
 from .help import SectionedCommand
 from .main import INTERRUPTED
 from .options import algorithm_options, given, path_option, schedule_argument, settings_options
@@ -42,26 +42,29 @@ def search_text(data: Path | None, out: Path | None, resume: bool, **options: An
     if data is None and not resume:
         raise SettingsError("DATA must be named: a folder with train.txt, valid.txt and test.txt")
     with run_folder(out, "" if data is None else data.resolve().name, resume=resume) as folder:
-        with _SearchTerminal() as terminal:
+        with _Terminal(_plan_lines) as terminal:
             result = hba.text.search(data, out=folder, resume=resume, callback=terminal, **given(options))
         _report(result, folder)
     if not result.finished:
         raise SystemExit(INTERRUPTED)
 
 
-class _SearchTerminal(SearchTerminal, TextProgress):
-    def plan_lines(self, plan: TextPlan) -> list[str]:
-        texts = ", ".join(f"{count:,} words in {name}.txt" for name, count in plan.words.items())
-        unknown = ", ".join(f"{share:.1f} % of {name}.txt" for name, share in plan.unknown_percent.items())
-        done = f", {plan.epochs_done} of them done" if plan.epochs_done else ""
-        starts = ", ".join(f"{name} {value:.3g}" for name, value in plan.regularizers.items())
-        return [
-            f"Text: {texts}; the model knows {plan.vocabulary_size:,} words, {unknown} are others",
-            f"Model: LSTM of {plan.n_parameters:,} parameters on {plan.device}",
-            f"Search: {counted(plan.epochs, 'epoch')}{done} of {counted(plan.steps_per_epoch, 'step')}, "
-            f"{counted(plan.policy_steps, 'step')} of lambda",
-            f"Tuned: {starts}",
-        ]
+class _Terminal(SearchTerminal, TextProgress):
+    """Shows progress, with perplexities."""
+
+
+def _plan_lines(plan: TextPlan) -> list[str]:
+    texts = ", ".join(f"{count:,} words in {name}.txt" for name, count in plan.words.items())
+    unknown = ", ".join(f"{share:.1f} % of {name}.txt" for name, share in plan.unknown_percent.items())
+    done = f", {plan.epochs_done} of them done" if plan.epochs_done else ""
+    starts = ", ".join(f"{name} {value:.3g}" for name, value in plan.regularizers.items())
+    return [
+        f"Text: {texts}; the model knows {plan.vocabulary_size:,} words, {unknown} are others",
+        f"Model: LSTM of {plan.n_parameters:,} parameters on {plan.device}",
+        f"Search: {counted(plan.epochs, 'epoch')}{done} of {counted(plan.steps_per_epoch, 'step')}, "
+        f"{counted(plan.policy_steps, 'step')} of lambda",
+        f"Tuned: {starts}",
+    ]
 
 
 def _report(result: hba.SearchResult, folder: Path) -> None:
@@ -107,7 +110,7 @@ def evaluate_text(
     """
     with (
         run_folder(out, "evaluate", resume=resume) as folder,
-        _EvaluationTerminal() as terminal,
+        PrintsTrainings() as terminal,
         trainings_kept(folder, lambda: terminal.n_done),
     ):
         found = hba.text.evaluate(
@@ -116,12 +119,3 @@ def evaluate_text(
     for line in found.lines():
         console().print(line)
     console().print(f"Results: {folder / 'results.json'}")
-
-
-class _EvaluationTerminal(TrainingsBar):
-    """Shows progress: a bar in a terminal, a line for each training elsewhere."""
-
-    def ended(self, text: str) -> None:
-        super().ended(text)
-        if not self.bar.visible:
-            say(text)

@@ -67,17 +67,17 @@ def test_a_search_is_resumed_shown_reported_and_compared() -> None:
 
 
 def test_an_interrupted_evaluation_is_resumed_with_more_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hba.cli.text import _EvaluationTerminal
+    from hba.cli.evaluate import PrintsTrainings
 
-    done = _EvaluationTerminal.ended
+    done = PrintsTrainings.ended
 
-    def stop(self: _EvaluationTerminal, *arguments: Any) -> None:
+    def stop(self: PrintsTrainings, *arguments: Any) -> None:
         done(self, *arguments)
         signal.raise_signal(signal.SIGTERM)
 
     command = ("evaluate-text", "run/policy.json", "--against", "none,final")
     with monkeypatch.context() as patched:
-        patched.setattr(_EvaluationTerminal, "ended", stop)
+        patched.setattr(PrintsTrainings, "ended", stop)
         stopped = run(*command, "--seeds", "2")
     assert (stopped.exit_code, "--out runs/evaluate-1 --resume" in stopped.stderr) == (130, True)
     lines = said(*command, "--seeds", "2", "--out", "runs/evaluate-1", "--resume")

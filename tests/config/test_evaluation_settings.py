@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from hba.config.evaluation import (
-    EvaluationConfig,
-    of_search,
-    of_searched_images,
-)
+from hba.config.evaluation import EvaluationConfig, of_search, of_searched_images
 from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.config.training import TrainingConfig
 from hba.errors import SettingsError

@@ -31,13 +31,7 @@ from hba.distributed.collectives import (
     rank0_only,
     share_tensors,
 )
-from hba.distributed.process_info import (
-    GONE,
-    ProcessInfo,
-    is_first,
-    override_rank,
-    rank,
-)
+from hba.distributed.process_info import GONE, ProcessInfo, is_first, override_rank, rank
 from hba.distributed.whole_batch import all_sum, whole_batch_layers
 from hba.errors import RunError, SettingsError
 

@@ -192,11 +192,7 @@ def test_a_task_has_a_gpu_and_its_share_of_the_cpus(monkeypatch: pytest.MonkeyPa
     ):
         monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: [Needs(*n) for n in sizes])
         assert (cluster.needs(device), cluster.places(expected)) == (expected, places)
-    for sizes, device, name in (
-        ([(4, 0)], "cuda", "GPU"),
-        ([(4, 1)], "cuda:0", "cuda:0"),
-        ([(0, 0)], "auto", "CPU"),
-    ):
+    for sizes, device, name in (([(4, 0)], "cuda", "GPU"), ([(4, 1)], "cuda:0", "cuda:0"), ([(0, 0)], "auto", "CPU")):
         monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: [Needs(*n) for n in sizes])
         with pytest.raises(SettingsError, match=name):
             cluster.needs(device)

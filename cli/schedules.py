@@ -1,0 +1,221 @@
+"""hba apply, export and import: a schedule on images, for another library, or from another program."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
+
+import hba
+from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
+from hba.data.folder import files_in
+from hba.data.reading import read_image
+from hba.errors import DataError, SettingsError
+from hba.exports import TARGETS, check, find_target
+from hba.importers import SOURCES, import_policy
+from hba.importers.pba import PBA_FILL
+from hba.report.findings import reach_line, shares_line
+from hba.schedule.library import policy_file
+from hba.schedule.pictures import draw_augmented, is_seen
+from hba.schedule.summary import left_out, not_on_pixels
+from hba.utils.settings import color
+from hba.utils.text import counted, first_of
+
+from .options import file_option, path_option, picture, schedule_argument
+from .terminal import console, operations_file_option, say, table
+
+N_OF_FOLDER = 6
+"""Images of a folder that are used."""
+MOST_REGULARIZERS = 8
+
+
+@click.command()
+@schedule_argument
+@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
+@operations_file_option
+@file_option("--out", callback=picture, required=True, help="The PNG file to write.")
+@click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
+@click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
+def apply(
+    schedule: str,
+    images: tuple[Path, ...],
+    out: Path,
+    epoch: int | None,
+    copies: int,
+    seed: int,
+    image_size: int | None,
+) -> None:
+    """Write a grid of augmented copies of IMAGES.
+
+    Beside each copy stand the operations and the regularizers on pixels that made it. Of a folder, some of its images
+    are used.
+    """
+    loaded = hba.load_policy(schedule)
+    epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
+    hidden = not_on_pixels(loaded.space)
+    if not is_seen(loaded.space):
+        raise SettingsError(f"the schedule changes no pixels, only {first_of(hidden)}; hba show prints their values")
+    draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch, n_copies=copies, seed=seed)
+    if loaded.space.operations:
+        say(reach_line(loaded, epoch))
+        say(shares_line(loaded, epoch))
+    if hidden:
+        say(f"Not shown, because they do not act on pixels: {', '.join(hidden)}")
+    say(f"Picture: {out}")
+
+
+def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
+    """The epoch counted from 0, of one counted from 1; SettingsError where the schedule has no such epoch."""
+    if not 1 <= epoch <= schedule.epochs:
+        raise SettingsError(f"--epoch must lie in [1, {schedule.epochs}], got {epoch}")
+    return epoch - 1
+
+
+def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
+    """The images, and some of each folder, as uint8 (3, size, size), by default of the size that was searched."""
+    size, settings = schedule.provenance.get("image_size"), schedule.provenance.get("settings")
+    size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
+    files = [path for one in given for path in (_some_of(one) if one.is_dir() else [one])]
+    levels = DataConfig.make({"levels": settings.get("levels")}).levels if isinstance(settings, dict) else None
+    pixels = []
+    for path in files:
+        try:
+            pixels.append(read_image(path, size, levels))
+        except DataError as error:
+            raise DataError(f"cannot read the image {path}: {error}; name another") from None
+    return pixels
+
+
+def _some_of(folder: Path) -> list[Path]:
+    """Images of a folder, evenly spread in the order of their paths."""
+    found, _ = files_in(folder)
+    if not found:
+        raise DataError(f"the folder {folder} holds no images; name image files, or a folder with some")
+    if len(found) <= N_OF_FOLDER:
+        return found
+    say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
+    return [found[number * (len(found) - 1) // (N_OF_FOLDER - 1)] for number in range(N_OF_FOLDER)]
+
+
+@click.command()
+@schedule_argument
+@click.option("--to", "to", type=click.Choice(list(TARGETS)), required=True, help="Format of the file.")
+@operations_file_option
+@file_option(
+    "--out", help="The file to write. [default: beside the schedule, ending _torchvision.py, _timm.py, or as --to says]"
+)
+@click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
+@click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
+@path_option(
+    "--check",
+    "check_on",
+    multiple=True,
+    metavar="IMAGES",
+    help="Compare the file with the schedule on these images: a file, or some of a folder.",
+)
+def export(
+    schedule: str, to: str, out: Path | None, epoch: int | None, average: bool, check_on: tuple[Path, ...]
+) -> None:
+    """Write SCHEDULE for another library, as a file that does not need hba.
+
+    \b
+      torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
+      timm          the same for the loaders of timm
+      kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
+      albumentations
+                    a pipeline that albumentations.load reads, of one policy: --epoch N or --average
+      json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
+
+    Without --epoch and --average, it is the whole schedule. The values of what was tuned beside operations (dropout,
+    weight decay, ...) are only in json.
+    """
+    loaded, target = hba.load_policy(schedule), find_target(to)
+    if epoch is not None:
+        if average:
+            raise SettingsError("--epoch and --average exclude each other")
+        loaded = loaded.only(epoch_of(loaded, epoch))
+    elif average:
+        loaded = loaded.averaged()
+    source = policy_file(schedule) or Path(schedule)
+    out = out or _beside(source, target.ending)
+    if out.exists() and source.exists() and out.samefile(source):
+        raise SettingsError(f"--out must be another file than the schedule, {source}")
+    images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, loaded)] if check_on else []
+    text = hba.export(loaded, to, out)
+    say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
+    if loaded.space.regularizers and not target.has_regularizers:
+        say(f"Left out: {left_out(loaded.space, MOST_REGULARIZERS)}")
+    if target.differs:
+        say(f"Not exact: {target.differs} (--check IMAGES measures it)")
+    if images:
+        grey = [image.convert("L") for image in images]
+        rows = (
+            (one.what, f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}", one.verdict)
+            for one in check(text, to, loaded, [*images, *grey])
+        )
+        headings = ("what", "compared", "largest difference", "mean difference", "")
+        console().print(table(headings, rows, "differences in grey levels of 255"))
+
+
+def _beside(schedule: Path, ending: str) -> Path:
+    """Beside the schedule, in the current folder for a shipped one; never the schedule's own file."""
+    stem = re.sub(r"\W", "_", schedule.name.removesuffix(".json"))
+    stem = stem if stem.isidentifier() else f"policy_{stem}"
+    return schedule.with_name(f"{stem}_export{ending}" if ending == ".json" else f"{stem}{ending}")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--from", "source", type=click.Choice(list(SOURCES)), required=True, help="What wrote FILE.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 100_000),
+    help="Epochs over which FILE was searched. [default: 1, the same policy in all epochs; pba: none]",
+)
+@file_option("--out", required=True, help="The schedule to write.")
+@click.option("--name", help="Which of several lists in FILE, for fast-autoaugment and dada.")
+@click.option(
+    "--fill",
+    metavar="R,G,B",
+    help="Colour of borders and Cutout, numbers in [0, 1]. [default: 0, black; pba: "
+    f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, CIFAR-10's mean, as its Cutout]",
+)
+def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name: str | None, fill: str | None) -> None:
+    """Convert FILE, a schedule that another program found, into a schedule of hba.
+
+    \b
+      pba           a policy log (.txt) of Population Based Augmentation
+      fast-autoaugment, dada
+                    a list of sub-policies: of archive.py, genotype.py, a log
+      autoalbument  the JSON that it writes
+      torchvision   instead of FILE, one of these names:
+                    autoaugment-imagenet, autoaugment-cifar10,
+                    autoaugment-svhn, randaugment, trivialaugment
+
+    A policy of another kind is approximated as closely as possible, and the differences are printed.
+    """
+    try:
+        channels = None if fill is None else color(fill)
+    except SettingsError as error:
+        raise SettingsError(f"--fill {error}, got {fill!r}") from None
+    schedule = import_policy(source, file, epochs=epochs, fill=channels, name=name)
+    schedule.save(out)
+    provenance = schedule.provenance
+    if "sub_policies" in provenance:
+        what = counted(provenance["sub_policies"], "sub-policy", "sub-policies")
+    else:
+        what = counted(len(provenance["segments"]), "segment")
+    operations = counted(len(schedule.space.operations), "operation")
+    say(f"Schedule: {out} ({what} over {counted(schedule.epochs, 'epoch')}, {operations})")
+    if "not_expressed" in provenance:
+        if provenance["left_out"]:
+            say(f"Left out, because hba has no such operation: {', '.join(provenance['left_out'])}.")
+        say(f"Not expressed: {'; '.join(provenance['not_expressed'])}.")
+        say("hba show --json prints further differences: rates, and ranges of magnitudes.")
+    quoted = shlex.quote(str(out))
+    say(f"Next, look at it, and see whether it helps:\n  hba show {quoted}\n  hba evaluate {quoted} DIR")
