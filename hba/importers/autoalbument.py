@@ -16,7 +16,7 @@ operations.py (as_transform).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import pydantic
@@ -26,8 +26,6 @@ from hba.errors import ScheduleError
 from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
 
-HOLE = 1 / 16
-"""Of the side."""
 _ARGUMENTS: Mapping[str, Mapping[str, tuple[str, Callable[[float], float]]]] = {
     "RandomBrightnessContrast": {
         # Adding a share v of white changes a level of a half as a factor of 1 + 2 v does.
@@ -74,11 +72,10 @@ class _File(pydantic.BaseModel):
 
 def policy_of_autoalbument(text: str) -> tuple[SubPolicy, ...]:
     """The sub-policies of a file's text; one of MALFORMED for anything else."""
-    pipeline = _File.model_validate_json(text).transform
     found = [
         node.transforms
-        for node in pipeline.transforms
-        if node.kind == "OneOf" and node.transforms and all(one.kind == "Sequential" for one in node.transforms)
+        for node in _File.model_validate_json(text).transform.transforms
+        if node.kind == "OneOf" and {one.kind for one in node.transforms} == {"Sequential"}
     ]
     if len(found) != 1 or not any(one.p for one in found[0]):
         raise ScheduleError("it must be a Compose with one OneOf of Sequentials, of which one has p above 0")
@@ -89,28 +86,28 @@ def _step(node: Transform) -> tuple[Choice, ...]:
     total = math.fsum(leaf.p for leaf in node.transforms)
     if node.kind != "OneOf" or not total > 0:
         raise ScheduleError(f"steps of a Sequential must be a OneOf with a transform with p above 0, got {node.kind}")
-    return tuple(choice for leaf in node.transforms for choice in _choices(leaf, leaf.p / total))
+    found = ((_operation(leaf), leaf.p / total) for leaf in node.transforms)
+    return tuple(Choice(same[0], chance, same[1]) for same, chance in found if same is not None)
 
 
-def _choices(leaf: Transform, chance: float) -> Iterator[Choice]:
-    """hba's operation for a transform, or the transform's own name if there is none; nothing for no change."""
+def _operation(leaf: Transform) -> tuple[str, float | None] | None:
+    """hba's operation for a transform and its magnitude; the transform's name if there is none; None for no change."""
     if leaf.kind in _ARGUMENTS:
         changed = {name: value for name in _ARGUMENTS[leaf.kind] if (value := leaf.value(name))}
-        if len(changed) > 1:
-            yield Choice(leaf.kind, chance)
-        elif changed:
-            ((name, value),) = changed.items()
-            operation, magnitude = _ARGUMENTS[leaf.kind][name]
-            yield Choice(operation, chance, magnitude(value))
-    elif leaf.kind == "Solarize":
+        if len(changed) != 1:
+            return (leaf.kind, None) if changed else None
+        ((name, value),) = changed.items()
+        operation, magnitude = _ARGUMENTS[leaf.kind][name]
+        return operation, magnitude(value)
+    if leaf.kind == "Solarize":
         threshold = leaf.value("threshold")
         # Float images have thresholds in [0, 1], which JSON writes with a point.
         level = threshold * 255 if isinstance(threshold, float) and threshold <= 1 else float(threshold)
         if not 0 <= level <= 256:
             raise ScheduleError(f"threshold must lie in [0, 256], got {threshold:g}")
-        yield Choice("Solarize", chance, level)
-    elif leaf.kind == "CoarseDropout" and leaf.model_extra and leaf.model_extra.get("max_holes") == 1:
-        yield Choice("Cutout", chance, HOLE)
-    elif leaf.kind != "NoOp":
-        # Left out, even if an operation of hba has the same name.
-        yield Choice(f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind, chance)
+        return "Solarize", level
+    if leaf.kind == "CoarseDropout" and leaf.model_extra and leaf.model_extra.get("max_holes") == 1:
+        return "Cutout", 1 / 16
+    # Left out, even if an operation of hba has the same name.
+    own = f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind
+    return None if leaf.kind == "NoOp" else (own, None)

@@ -24,7 +24,7 @@ pba/augmentation_transforms.py (levels), without its stretching.
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +38,7 @@ from hba.utils.files import reason_of
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
 MAX_LEVEL = 10
-N_COPIES = SPACES["pba"].copies
-N_NUMBERS = N_COPIES * len(PBA_RANGES) * 2
+N_NUMBERS = 2 * 2 * len(PBA_RANGES)
 NOTE = (
     "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at level 10, hba's at least 1; PBA "
     "repeats policies for other numbers of epochs, hba interpolates linearly."
@@ -52,12 +51,8 @@ _PARTS_OF_A_UNIT = {
 _DECIMALS = 10
 """Enough for every magnitude that is not truncated (steps of 0.18 and 0.03), and free of rounding errors."""
 
-
-class PbaSegment(NamedTuple):
-    """A policy of 60 whole numbers, and for how many epochs it is used; 0 where the next took its place at once."""
-
-    n_epochs: int
-    policy: tuple[int, ...]
+Numbers = tuple[int, ...]
+"""A policy of 60 whole numbers."""
 
 
 def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> Schedule:
@@ -67,17 +62,16 @@ def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> 
     Raises ScheduleError, which names the line, for a text that is not such a log.
     """
     segments, space = pba_segments(text, epochs), SPACES["pba"]
-    rows = []
-    for segment in segments:
-        values = natural_values(segment.policy)
-        rows += [[values[name] for name in space.names]] * segment.n_epochs
-    n_epochs = [segment.n_epochs for segment in segments]
-    provenance = {"algorithm": "pba", "file": file, "segments": n_epochs, "note": NOTE}
+    rows: list[list[float]] = []
+    for n_epochs, policy in segments:
+        values = natural_values(policy)
+        rows += [[values[name] for name in space.names]] * n_epochs
+    provenance = {"algorithm": "pba", "file": file, "segments": [n_epochs for n_epochs, _ in segments], "note": NOTE}
     return Schedule(space, np.array(rows), fill, provenance)
 
 
-def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:
-    """The policies of a log in their order, with n_epochs that sum up to epochs.
+def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
+    """For how many epochs, `epochs` in all, each policy of a log is used; 0 where the next took its place at once.
 
     Raises ScheduleError for a text that is not a PBA log.
     """
@@ -103,37 +97,30 @@ def pba_segments(text: str, epochs: int) -> tuple[PbaSegment, ...]:
             f"a log needs a line, and the epochs of cloned trials must not fall, nor exceed the {epochs} given, got "
             f"{starts[1:-1]}; give the number of epochs that PBA searched"
         )
-    lengths = (end - start for start, end in itertools.pairwise(starts))
-    return tuple(map(PbaSegment, lengths, policies))
+    return [(end - start, policy) for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)]
 
 
-def _policy(entry: Any) -> tuple[int, ...]:
+def _policy(entry: Any) -> Numbers:
     numbers = tuple(entry["hp_policy"] if isinstance(entry, dict) else entry)
     if len(numbers) != N_NUMBERS or not all(type(one) is int and 0 <= one <= MAX_LEVEL for one in numbers):
         raise ScheduleError(f"a policy must be {N_NUMBERS} whole numbers from 0 to {MAX_LEVEL}")
     return numbers
 
 
-def natural_values(policy: tuple[int, ...]) -> dict[str, float]:
-    """A policy of 60 whole numbers as probabilities and magnitudes in natural units, by the names of the space `pba`.
+def natural_values(policy: Numbers) -> dict[str, float]:
+    """Probabilities and magnitudes in natural units, by the names of the space `pba`.
 
     PBA writes a level for Invert, Equalize and AutoContrast too, which it does not use; it is left out.
     """
-    values = {}
-    half = len(PBA_RANGES) * 2
-    for copy in range(N_COPIES):
-        numbers = policy[copy * half : (copy + 1) * half]
-        for (name, bounds), tenths, level in zip(PBA_RANGES.items(), numbers[::2], numbers[1::2], strict=True):
-            values[f"{name}.{copy + 1}.probability"] = tenths / 10
-            if bounds is not None:
-                values[f"{name}.{copy + 1}.magnitude"] = _magnitude(level, bounds, _PARTS_OF_A_UNIT.get(name))
+    values, numbers = {}, iter(policy)
+    for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):
+        values[f"{name}.{copy}.probability"], level = next(numbers) / 10, next(numbers)
+        if bounds is None:
+            continue
+        low, high = bounds
+        magnitude = round(low + (high - low) * level / MAX_LEVEL, _DECIMALS)
+        if (parts := _PARTS_OF_A_UNIT.get(name)) is not None:
+            n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
+            magnitude = low + math.copysign(n_parts / parts, high - low)
+        values[f"{name}.{copy}.magnitude"] = magnitude
     return values
-
-
-def _magnitude(level: int, bounds: tuple[float, float], parts: int | None) -> float:
-    """The magnitude of a level in [0, 10]; bounds are those of levels 0 and 10."""
-    low, high = bounds
-    if parts is None:
-        return round(low + (high - low) * level / MAX_LEVEL, _DECIMALS)
-    n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
-    return low + math.copysign(n_parts / parts, high - low)

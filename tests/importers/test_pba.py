@@ -141,13 +141,13 @@ def test_a_log_gives_the_values_worked_out_by_hand(tmp_path: Path) -> None:
 def test_a_log_of_one_line_has_two_segments() -> None:
     text = repr(["1", "0", 3, 2, FIRST, LAST])
     assert list(pba_segments(text, 7)) == [(2, tuple(FIRST)), (5, tuple(LAST))]
-    assert [segment.n_epochs for segment in pba_segments(text, 2)] == [2, 0]
+    assert [n_epochs for n_epochs, _ in pba_segments(text, 2)] == [2, 0]
 
 
 def test_a_trial_that_clones_itself_does_not_break_the_chain() -> None:
     lines = [["1", "0", 1, 1, FIRST, SECOND], ["1", "1", 2, 2, SECOND, SKIPPED], ["2", "1", 3, 3, SKIPPED, LAST]]
     text = "\n".join(map(repr, lines))
-    assert [segment.n_epochs for segment in pba_segments(text, 10)] == [1, 1, 1, 7]
+    assert [n_epochs for n_epochs, _ in pba_segments(text, 10)] == [1, 1, 1, 7]
 
 
 def test_each_level_of_each_operation_has_the_natural_magnitude_of_pba() -> None:
