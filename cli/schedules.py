@@ -17,7 +17,7 @@ from hba.errors import DataError, SettingsError
 from hba.exports import TARGETS, check, find_target
 from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
-from hba.report.findings import reach_line, shares_line
+from hba.report.findings import reach_line
 from hba.schedule.library import policy_file
 from hba.schedule.pictures import draw_augmented, is_seen
 from hba.schedule.summary import left_out, not_on_pixels
@@ -63,7 +63,6 @@ def apply(
     draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch, n_copies=copies, seed=seed)
     if loaded.space.operations:
         say(reach_line(loaded, epoch))
-        say(shares_line(loaded, epoch))
     if hidden:
         say(f"Not shown, because they do not act on pixels: {', '.join(hidden)}")
     say(f"Picture: {out}")

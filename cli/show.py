@@ -12,14 +12,10 @@ import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.errors import SettingsError
 from hba.report.findings import (
-    change_lines,
-    error_definition,
-    network_line,
+    change_table,
     network_measured,
-    numbers_line,
-    reach_line,
     regularizer_table,
-    spread_line,
+    schedule_lines,
 )
 from hba.report.over_seeds import Over, OverSeeds
 from hba.report.tables import share
@@ -63,7 +59,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         out = out or (path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png"))
         if loaded.space.operations:
             _print_operations(schedule, loaded)
-        print_findings(loaded, network_measured(loaded.provenance))
+        print_findings(loaded)
     if out is not None:
         draw_schedule(loaded, out)
         say(f"Picture: {out}", err=as_json)
@@ -123,8 +119,6 @@ def _print_operations(name: str, schedule: Schedule) -> None:
             f"Numbers are means over the {space.copies} copies of each operation; magnitudes on both sides of the "
             "identity are listed copy by copy."
         )
-    if space.searches_count:
-        printer.print(numbers_line(schedule))
     names_by_unit: dict[str, list[str]] = {}
     for one in space.operations:
         if one.magnitude_range is not None:
@@ -134,19 +128,15 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         printer.print(f"Magnitudes are in {units}.")
 
 
-def print_findings(schedule: Schedule, measured: Mapping[int, float]) -> None:
-    """What a search changed. measured: validation errors of the search network by epoch."""
-    printer, provenance = console(), schedule.provenance
+def print_findings(schedule: Schedule, measured: Mapping[int, float] | None = None) -> None:
+    """What a search changed and found. measured: validation errors of the search network by epoch."""
+    printer, (title, changed) = console(), change_table(schedule)
     if schedule.space.regularizers:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
-    if schedule.space.operations:
-        printer.print(reach_line(schedule, schedule.epochs - 1))
-    if schedule.spread.any():
-        printer.print(spread_line(schedule))
-    lines = [*change_lines(schedule), advice_in(provenance), overfitting_note_in(provenance)]
-    for line in [*lines, network_line(measured, error_definition(provenance)) if measured else None]:
-        if line is not None:
-            printer.print(line)
+    if changed.rows:
+        printer.print(table(*changed, title))
+    for line in schedule_lines(schedule, measured):
+        printer.print(line)
 
 
 def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.update_schedule import policy_steps_in
+from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.report.tables import Table, share
@@ -37,34 +37,23 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     return ["hba", "evaluate", str(policy), *(["--learning-rate-schedule", "step"] if waits else [])]
 
 
-def change_lines(schedule: Schedule) -> list[str]:
-    """A title and the operations that the search changed most, in columns; empty where nothing moved."""
-    title, (headings, rows) = change_table(schedule)
-    if not rows:
-        return []
-    cells = [("", *headings[1:]), *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return [f"{title}:", *(f"  {line.rstrip()}" for line in padded)]
-
-
 def change_table(schedule: Schedule) -> tuple[str, Table]:
     """A title and the operations that changed most. No rows where nothing moved."""
     last, copies, steps = schedule.epochs - 1, schedule.space.copies, policy_steps_in(schedule.provenance)
-    moved = [change for change in changes(schedule, last)[:N_CHANGES] if change.moved >= LEAST_CHANGE]
-    shares = reach(schedule, last).shares
-    rows = []
-    for change in moved:
+    shares, rows = reach(schedule, last).shares, []
+    for change in changes(schedule, last)[:N_CHANGES]:
+        if change.moved < LEAST_CHANGE:
+            continue
         name, unit, (before, after) = change.operation.name, change.operation.unit, change.probability
         ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.shown_magnitudes or ()]
         magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
         rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(shares[name])))
-    known = start_of(schedule) is not None
-    since = f"After {schedule.epochs} epochs" if known else f"From epoch 1 to epoch {schedule.epochs}"
+    since = f"From epoch 1 to epoch {last + 1}" if start_of(schedule) is None else f"After {last + 1} epochs"
     since += "" if steps is None else f" and {counted(steps, 'policy step')}"
     note = "" if copies == 1 else f" (means over {copies} copies; magnitudes on both sides of the identity one by one)"
-    headings = ("operation", "probability", "magnitude", "share of images")
-    return f"{since}, changed most{note}", Table(headings, tuple(rows))
+    return f"{since}, changed most{note}", Table(
+        ("operation", "probability", "magnitude", "share of images"), tuple(rows)
+    )
 
 
 def regularizer_table(schedule: Schedule) -> Table:
@@ -77,26 +66,37 @@ def regularizer_table(schedule: Schedule) -> Table:
     return Table(("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), tuple(rows))
 
 
-def schedule_lines(schedule: Schedule) -> list[str]:
-    """What an image gets in the last epoch, how the number of operations and the spread were found, and the error of
-    the search network, as far as the schedule has them.
+def schedule_lines(schedule: Schedule, measured: Mapping[int, float] | None = None) -> list[str]:
+    """What an image gets in the last epoch, how the number of operations and the spread were found, the error of the
+    search network, and advice for a next search, as far as the schedule has them.
+
+    measured: validation errors by epoch; by default as network_measured has them.
     """
-    found = [reach_line(schedule, schedule.epochs - 1)] if schedule.space.operations else []
-    found += [numbers_line(schedule)] if schedule.space.searches_count else []
-    found += [spread_line(schedule)] if schedule.spread.any() else []
-    if measured := network_measured(schedule.provenance):
-        found.append(network_line(measured, error_definition(schedule.provenance)))
-    return found
-
-
-def numbers_line(schedule: Schedule) -> str:
-    """How many operations images get at the key epochs."""
-    found = [
-        f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"
-        for epoch in key_epochs(schedule)
-    ]
-    numbers = " / ".join(map(str, range(schedule.space.max_count + 1)))
-    return f"Operations per image are searched too; the shares of images that get {numbers}: {', '.join(found)}."
+    space, origin = schedule.space, schedule.provenance
+    found = [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
+    if space.searches_count:
+        shares = ", ".join(
+            f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"
+            for epoch in key_epochs(schedule)
+        )
+        numbers = " / ".join(map(str, range(space.max_count + 1)))
+        found.append(f"Operations per image are searched too; the shares of images that get {numbers}: {shares}.")
+    ranges = []
+    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
+        spread = schedule.spread[:, [name.endswith(kind) for name in space.names]]
+        if spread.any():
+            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
+            ranges.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
+    if ranges:
+        found.append(
+            f"Spread: {', '.join(ranges)}. Every image draws numbers of its own around the schedule's; the spread is "
+            "the standard deviation of their logits."
+        )
+    if measured := measured or network_measured(origin):
+        errors = ", ".join(f"{percent(value)} after epoch {epoch}" for epoch, value in measured.items())
+        name = f"Validation error{error_in_words(error_definition(origin))} of the search network"
+        found.append(f"{name}: {errors}. It is not that of a training with the schedule.")
+    return [*found, *filter(None, (advice_in(origin), overfitting_note_in(origin)))]
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
@@ -105,26 +105,6 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     return (
         f"An image gets at most {counted(most, 'operation')}, {reached.per_image:.2f} on average; "
         f"{100 * reached.unchanged:.0f} % of the images get none."
-    )
-
-
-def shares_line(schedule: Schedule, epoch: int) -> str:
-    """`Share of images: ShearY 12.4 %, ...`: what each operation reaches at an epoch (from 0), the most first."""
-    shares = sorted(reach(schedule, epoch).shares.items(), key=lambda item: -item[1])
-    return f"Share of images: {', '.join(f'{name} {share(value)}' for name, value in shares)}"
-
-
-def spread_line(schedule: Schedule) -> str:
-    """The range of the spread over all epochs, of magnitudes and of probabilities, where they have one."""
-    found = []
-    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
-        spread = schedule.spread[:, [name.endswith(kind) for name in schedule.space.names]]
-        if spread.any():
-            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
-            found.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
-    return (
-        f"Spread: {', '.join(found)}. Every image draws numbers of its own around the schedule's; the spread is the "
-        "standard deviation of their logits."
     )
 
 
@@ -142,13 +122,3 @@ def error_definition(provenance: Mapping[str, Any]) -> str | None:
     """How the error is defined, where it is not the share of wrong answers."""
     found = provenance.get("error")
     return found if isinstance(found, str) else None
-
-
-def network_line(measured: Mapping[int, float], error: str | None = None) -> str:
-    """`Validation error of the search network: ...`
-
-    measured: as network_measured has it. error: as error_definition has it.
-    """
-    errors = ", ".join(f"{percent(value)} after epoch {epoch}" for epoch, value in measured.items())
-    name = f"Validation error{error_in_words(error)} of the search network"
-    return f"{name}: {errors}. It is not that of a training with the schedule."

@@ -6,31 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
+from hba.algorithms.update_schedule import policy_steps_in
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
-from hba.report import figures
-from hba.report.findings import (
-    change_table,
-    error_definition,
-    evaluation_words,
-    regularizer_table,
-    schedule_lines,
-)
+from hba.report import figures, findings, tables
 from hba.report.results import RESULTS_NAME, EvaluationResult
 from hba.report.run import EVALUATED_NAME, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples
-from hba.report.tables import (
-    Table,
-    balanced_table,
-    confused_table,
-    curves_table,
-    errors_table,
-    losses_table,
-    metrics_table,
-    share,
-)
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.pictures import is_seen, panels
 from hba.schedule.schedule import Schedule
@@ -62,23 +45,20 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
     samples: gives images of the run, which are kept beside it. evaluated: the schedule of an evaluation, kept too.
     A failure becomes a ReportWarning; nothing is raised, because the run itself is complete.
     """
-    try:
-        samples().save(folder / SAMPLES_NAME)
-    except Exception as error:
-        # Any error at all: images may be of any kind, and hours of work stand behind.
-        _warn(folder, "no images were kept for the report", error)
-    try:
-        if evaluated is not None:
-            evaluated.save(folder / EVALUATED_NAME)
-        return write_report(folder)
-    except Exception as error:
-        _warn(folder, "no report was written", error)
-        return None
 
+    def attempt(work: Callable[[], Path | None], failure: str) -> Path | None:
+        try:
+            return work()
+        except Exception as error:
+            # Any error at all: images may be of any kind, and hours of work stand behind.
+            text = f"{failure}: {reason_of(error)}; the run's other files are complete in {folder}"
+            warnings.warn(text, ReportWarning, stacklevel=3)
+            return None
 
-def _warn(folder: Path, what: str, error: Exception) -> None:
-    text = f"{what}: {reason_of(error)}; the run's other files are complete in {folder}"
-    warnings.warn(text, ReportWarning, stacklevel=3)
+    if evaluated is not None:
+        attempt(lambda: evaluated.save(folder / EVALUATED_NAME), "the schedule was not kept for the report")
+    attempt(lambda: samples().save(folder / SAMPLES_NAME), "no images were kept for the report")
+    return attempt(lambda: write_report(folder), "no report was written")
 
 
 def is_reported(folder: Path) -> bool:
@@ -115,40 +95,42 @@ def page_of(run: Run) -> str:
 
 
 def _title(run: Run) -> str:
-    if run.search is None:
-        assert run.results is not None
+    if run.results is not None and run.search is None:
         data = display_name(str(run.results.settings.get("data")))
         return f"Does the schedule “{run.results.rows[0].name}” help on {data}?"
-    space, origin = run.search.schedule.space, run.search.schedule.provenance
+    assert run.schedule is not None
+    space, dataset = run.schedule.space, run.schedule.provenance.get("dataset")
     kinds = ["augmentation"] * bool(space.operations) + ["regularization"] * bool(space.regularizers)
-    dataset = origin.get("dataset")
-    name = display_name(dataset) if isinstance(dataset, str) and dataset else run.name
+    name = display_name(dataset) if isinstance(dataset, str) and dataset else run.folder.resolve().name
     return f"{' and '.join(kinds).capitalize()} schedule for {name}"
 
 
 def _standfirst(search: SearchFiles) -> str:
     """One or two sentences under the title."""
-    schedule, origin = search.schedule, search.schedule.provenance
+    n_epochs, origin = search.schedule.epochs, search.schedule.provenance
     steps, seconds = policy_steps_in(origin), number_of(origin.get("wall_seconds"), 0, 1e9)
-    found = [counted(schedule.epochs, "epoch")]
+    found = [counted(n_epochs, "epoch")]
     found += [] if steps is None else [counted(steps, "policy step")]
     found += [] if seconds is None else [duration(seconds)]
     by = f" by {origin['algorithm']}" if "algorithm" in origin else ""
-    planned = search.settings.get("epochs") or schedule.epochs
-    cut = f" It stopped after {schedule.epochs} of {planned} epochs." if planned > schedule.epochs else ""
-    return f"Found{by} in {', '.join(found)}.{cut}"
+    planned = search.settings.get("epochs") or n_epochs
+    return f"Found{by} in {', '.join(found)}." + (
+        f" It stopped after {n_epochs} of {planned} epochs." if planned > n_epochs else ""
+    )
 
 
 def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
     space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
-    title, changed = change_table(schedule)
+    title, changed = findings.change_table(schedule)
     drawn = [(panel, figures.panel_figure(panel, schedule.epochs)) for panel in panels(schedule)]
     return {
-        "operations": [(one.name, share(shares[one.name]), one.ends, svg) for one, svg in drawn if one.name in shares],
+        "operations": [
+            (one.name, tables.share(shares[one.name]), one.ends, svg) for one, svg in drawn if one.name in shares
+        ],
         "regularizers": [(one.name, "", one.ends, svg) for one, svg in drawn if one.name not in shares],
         "has_spread": bool(schedule.spread.any()),
-        "curves": curves_table(schedule) if space.operations else None,
-        "tuned": regularizer_table(schedule) if space.regularizers else None,
+        "curves": tables.curves_table(schedule) if space.operations else None,
+        "tuned": findings.regularizer_table(schedule) if space.regularizers else None,
         "changed_title": title,
         "changed": changed if changed.rows else None,
         "images": [] if samples is None or not is_seen(space) else list(figures.augmented_images(schedule, samples)),
@@ -167,24 +149,23 @@ def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
     if names := origin.get("class_names"):
         facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
     facts += [("network", f"{origin.get('model')}"), ("seed", f"{known.get('seed')}"), *_machine_facts(origin)]
-    notes = (advice_in(origin), overfitting_note_in(origin))
     return {
         "losses": list(_losses(search)),
-        "trust": [*schedule_lines(schedule), *(note for note in notes if note)],
+        "trust": findings.schedule_lines(schedule),
         "facts": facts,
         "settings": settings_facts(search.settings),
-        "next_command": shlex.join(evaluation_words(folder / POLICY_NAME, schedule)),
+        "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
     }
 
 
-def _losses(search: SearchFiles) -> Iterator[tuple[str, str, Table]]:
+def _losses(search: SearchFiles) -> Iterator[tuple[str, str, tables.Table]]:
     """Title, figure and numbers: loss and error of training and validation, where they were measured."""
-    error = f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
+    error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
         lines = {name: line for name, line in lines.items() if line}
         if lines:
-            yield title, figures.metrics_figure(title, lines, digits), metrics_table(lines)
+            yield title, figures.metrics_figure(title, lines, digits), tables.metrics_table(lines)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -211,10 +192,10 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
         "figures": [one for one in drawn if one is not None],
-        "table": errors_table(results),
-        "losses": losses_table(results),
-        "confused": confused_table(results),
-        "balanced": balanced_table(results),
+        "table": tables.errors_table(results),
+        "losses": tables.losses_table(results),
+        "confused": tables.confused_table(results),
+        "balanced": tables.balanced_table(results),
         "facts": [
             ("data", f"{settings.get('data')}"),
             ("network", results.model),
@@ -227,12 +208,9 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
 
 def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each setting as text; empty where the data decide."""
-    return [(name, setting_text(value)) for name, value in settings.items()]
-
-
-def setting_text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    texts = {"None": "", "True": "on", "False": "off"}
+    found = []
+    for name, value in settings.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        found.append((name, texts.get(text, text)))
+    return found

@@ -53,10 +53,6 @@ class Run:
     problems: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
-        return self.folder.resolve().name
-
-    @property
     def schedule(self) -> Schedule | None:
         """What was found, or what was evaluated."""
         return self.evaluated if self.search is None else self.search.schedule

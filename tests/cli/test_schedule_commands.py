@@ -59,10 +59,11 @@ def test_show_prints_and_draws_a_schedule() -> None:
     # applied too, and comes first for half of them.
     rotated = 0.5 * 0.75 + 0.3 * (0.75 - 0.75 * 0.125 / 2)
     inverted = 0.5 * 0.125 + 0.3 * (0.125 - 0.75 * 0.125 / 2)
-    assert rows_in(lines)[-2:] == [
+    for row in (
         ["Rotate", "0.25", "0.75", f"{100 * rotated:.1f} %", "3", "24"],
         ["Invert", "0.50", "0.12", f"{100 * inverted:.1f} %", "-", "-"],
-    ]
+    ):
+        assert row in rows_in(lines)
     assert f"{rotated + inverted:.2f} on average" in "\n".join(lines)
     assert any("12.50 % after epoch 2" in line for line in lines)
 
@@ -87,7 +88,8 @@ def test_show_and_export_tell_what_was_tuned_beside_operations(drawn: list[Path]
         schedule.save("a.json")
         lines = said("show", "a.json")
         shown = [row[0] for row in rows_in(lines) if row[0] not in ("operation", "regularizer")]
-        assert [name for name in shown if name] == [*names, *(one.name for one in schedule.space.regularizers)]
+        expected = [*names, *(one.name for one in schedule.space.regularizers)]
+        assert [name for name in dict.fromkeys(shown) if name] == expected
         found = json.loads(run("show", "a.json", "--json").stdout)
         assert [one["name"] for one in found["regularizers"]] == [one.name for one in schedule.space.regularizers]
         said("export", "a.json", "--to", "json", "--out", "b.json")
