@@ -1,7 +1,7 @@
-"""Where the learnt scale of the noise comes to rest, held against the minimum of STN's eq. 15 (MacKay et al. 2019).
+"""The gradients of the learnt scale of the noise (STN's eq. 15, MacKay et al. 2019), against finite differences.
 
-Of a validation loss F(lambda) = 1/2 sum_j h_j (lambda_j - b_j)^2, the mean over normal noise of scale sigma is F plus
-1/2 sum_j h_j sigma_j^2. Less tau sum_j log sigma_j, it is least at lambda = b and sigma_j = sqrt(tau / h_j).
+Of a validation loss F(lambda) = 1/2 sum_j h_j (lambda_j - b_j)^2, the objective is its mean over normal noise of scale
+sigma, less tau sum_j log sigma_j.
 """
 
 import copy
@@ -19,7 +19,6 @@ from hba.algorithms.hypergradient import LearntScale
 
 CURVATURES = (0.25, 1.0, 4.0, 16.0)
 BEST = (0.5, -1.0, 0.0, 2.0)
-N_STEPS, N_KEPT = 1600, 800
 
 
 class Answer(nn.Module):

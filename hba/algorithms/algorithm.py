@@ -18,7 +18,7 @@ from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import at_fraction, of_row, randaugment
+from hba.policy.spaces import of_row, randaugment
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
@@ -116,11 +116,7 @@ class Algorithm(Settings):
         if self.init_from is not None:
             found = of_row(task.space, self.init_from.values)
         else:
-            found = (
-                randaugment(task.space)
-                if self.init == "randaugment"
-                else at_fraction(task.space, self.initial_fraction)
-            )
+            found = randaugment(task.space) if self.init == "randaugment" else task.space.initial(self.initial_fraction)
         return found.to(task.device, torch.get_default_dtype())
 
     @property

@@ -13,9 +13,10 @@ from torch.nn.functional import pad
 
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
-from hba.operations import Operation, color, function_path, geometric, on_pil
+from hba.operations import Operation, color, geometric, on_pil
 from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
+from hba.operations.registration import function_path
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out

@@ -5,13 +5,7 @@ the commands that print the table start at once.
 """
 
 from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels
-from hba.operations.registration import (
-    check_known,
-    find_operation,
-    function_path,
-    register_operation,
-    registered_operations,
-)
+from hba.operations.registration import find_operation, register_operation, registered_operations
 from hba.operations.table import OPERATIONS
 
 __all__ = [
@@ -20,9 +14,7 @@ __all__ = [
     "OPERATIONS",
     "Operation",
     "check_channels",
-    "check_known",
     "find_operation",
-    "function_path",
     "register_operation",
     "registered_operations",
 ]

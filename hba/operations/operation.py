@@ -67,19 +67,17 @@ class Operation:
             raise SettingsError(
                 f"an operation's name must be a word of letters, digits and _, other than {ALL!r}, got {self.name!r}"
             )
-        if self.magnitude_range is None:
-            if self.unit is not None or self.identity is not None or self.signed:
-                raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
-            return
-        object.__setattr__(self, "magnitude_range", tuple(self.magnitude_range))
-        numbers = (*self.magnitude_range, self.identity or 0.0)
-        if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        numbers: tuple[float, ...] = (0.0, 0.0, self.identity or 0.0)
+        if self.magnitude_range is not None:
+            object.__setattr__(self, "magnitude_range", tuple(self.magnitude_range))
+            numbers = (*self.magnitude_range, self.identity or 0.0)
+        elif self.unit is not None or self.identity is not None or self.signed:
+            raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
+        if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or (self.signed and min(numbers[:2]) < 0):
             raise SettingsError(
-                f"{self.name} must have two finite numbers as magnitude_range, and one or None as identity, got "
-                f"{self.magnitude_range} and {self.identity}"
+                f"{self.name} must have two finite numbers as magnitude_range, not negative if signed, and one or None "
+                f"as identity, got {self.magnitude_range} and {self.identity}"
             )
-        if self.signed and min(self.magnitude_range) < 0:
-            raise SettingsError(f"{self.name} is signed, so its magnitude_range must not be negative")
 
     def __call__(
         self,

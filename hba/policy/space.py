@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+LARGEST_LOGIT = 3.0
+"""Of a start: at the end of a range there is no gradient."""
 INITIAL_FRACTION = 0.05
 """The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
 
@@ -44,7 +45,8 @@ class Slot(NamedTuple):
 class SlotColumns:
     """The columns of each slot's numbers in a row of values; tensors of shape (n_slots,).
 
-    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,) as in SearchSpace.
+    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,): probabilities
+    that K is below 1, 2, ..., float32; K is how many of them a uniform number reaches.
     counts (max_count,): columns of the probabilities of one more operation; (0,) where they are not searched.
     """
 
@@ -95,7 +97,7 @@ class SearchSpace:
             if not is_valid:
                 raise SettingsError(f"{rule}, got {given}")
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
-        _ = self.names, self.ranges, self.slots, self.count_limits, self.n_of_policy
+        _ = self.names, self.ranges, self.slots, self.n_of_policy
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
@@ -180,8 +182,8 @@ class SearchSpace:
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
         """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
 
-        The paper's is 0.05 (its section 4). K, if it is searched, starts at count_probabilities: a number that it never
-        reaches has the logit minus infinity. Regularizers start at their own initial values.
+        The paper's is 0.05 (its section 4). K, if it is searched, starts at count_probabilities; logits that would be
+        infinite are LARGEST_LOGIT, so that they have a gradient. Regularizers start at their own initial values.
         """
         import torch
 
@@ -192,6 +194,7 @@ class SearchSpace:
             ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
             values[self.count_columns] = torch.tensor(ratios)
         logits = values.logit()
+        logits[self.count_columns].nan_to_num_(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
         logits[self.n_of_policy :] = torch.tensor([one.initial_logit for one in self.regularizers])
         return logits
 
@@ -208,12 +211,6 @@ class SearchSpace:
             Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"))
             for one, prefix in prefixes
         )
-
-    @functools.cached_property
-    def count_limits(self) -> tuple[float, ...]:
-        """Cumulative count_probabilities (max_count,), float32: K is how many of them a uniform number reaches."""
-        sums = itertools.accumulate(array("f", self.count_probabilities))
-        return tuple(array("f", sums))[:-1]
 
     def bounds(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The ranges' ends as tensors (n,), of the dtype and on the device of another tensor."""
@@ -262,6 +259,6 @@ class SearchSpace:
             probability=columns(slot.probability for slot in self.slots),
             magnitude=columns(self.n if slot.magnitude is None else slot.magnitude for slot in self.slots),
             signed=torch.tensor([slot.operation.signed for slot in self.slots], dtype=torch.bool, device=device),
-            count_limits=torch.tensor(list(self.count_limits), device=device),
+            count_limits=torch.tensor(self.count_probabilities).cumsum(0)[:-1].to(device),
             counts=torch.arange(self.n, device=device)[self.count_columns],
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
-from hba.policy.space import SearchSpace
+from hba.policy.space import LARGEST_LOGIT, SearchSpace
 from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.text import unknown
@@ -54,13 +54,6 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
 """`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation."""
 
 
-def find_space(name: str) -> SearchSpace:
-    """The search space of that exact name; SettingsError with the known names otherwise."""
-    if name not in SPACES:
-        raise SettingsError(unknown("search space", name, SPACES))
-    return SPACES[name]
-
-
 SEARCHED_COUNT = (0.2, 0.3, 0.4, 0.1)
 """Of 0, 1, 2 and 3 operations, where a search for it begins, unless it begins at RandAugment's."""
 
@@ -78,7 +71,9 @@ def search_space(
     bilinear, of the operations that move pixels. searches_count: how many operations an image gets is any distribution
     over 0 to 3, or to as many as there are slots. regularizers: what is tuned beside the operations.
     """
-    space = find_space(name)
+    if name not in SPACES:
+        raise SettingsError(unknown("search space", name, SPACES))
+    space = SPACES[name]
     chosen: list[Operation] = []
     own = {operation.name: operation for operation in space.operations}
     for wanted in [ALL] if operations is None else operations:
@@ -106,22 +101,8 @@ first copy and below 1 in the second. Translations reach 150/331 of the side the
 """
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
 """Probabilities that one operation is applied, and then another: it draws 2 of 14, one of which does nothing."""
-LARGEST_LOGIT = 3.0
-"""Of a start: at the end of a range there is no gradient."""
 LEAST_PROBABILITY = 0.2
 """Of operations that RandAugment lacks: what is hardly ever drawn is hardly ever judged."""
-
-
-def at_fraction(space: SearchSpace, fraction: float) -> Tensor:
-    """Logits (n,) of every value at the same fraction of its range, with K as in SearchSpace.initial.
-
-    Infinite logits of K are clamped, so that they have a gradient.
-    """
-    logits = space.initial(fraction)
-    if space.searches_count:
-        of_count = logits[space.count_columns]
-        of_count.nan_to_num_(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
-    return logits
 
 
 def randaugment(space: SearchSpace) -> Tensor:

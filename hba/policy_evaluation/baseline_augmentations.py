@@ -18,7 +18,6 @@ from hba.data.images import Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
-from hba.policy.spaces import at_fraction
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
 from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation
@@ -48,7 +47,7 @@ def middle(schedule: Schedule) -> Schedule:
 
     There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the space's own probabilities.
     """
-    return _of_logits(schedule, at_fraction(schedule.space, 0.5))
+    return _of_logits(schedule, schedule.space.initial(0.5))
 
 
 def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:

@@ -33,7 +33,7 @@ from hba.distributed.collectives import (
 from hba.distributed.process_info import is_first, single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
-from hba.operations import check_known
+from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
 from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress

@@ -19,7 +19,8 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
-from hba.operations import Operation, find_operation, function_path
+from hba.operations import Operation, find_operation
+from hba.operations.registration import function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter

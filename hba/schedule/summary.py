@@ -29,7 +29,7 @@ from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import at_fraction, of_row, randaugment
+from hba.policy.spaces import of_row, randaugment
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
@@ -162,7 +162,7 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
         # Provenance may have been written by any program.
         return None
-    return None if fraction is None else at_fraction(schedule.space, fraction)
+    return None if fraction is None else schedule.space.initial(fraction)
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:

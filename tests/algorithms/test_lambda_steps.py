@@ -17,7 +17,7 @@ from torch.optim import Adam
 from hba.algorithms.lambda_steps import SHARED, SharedDirections, best_temperature, directions, proximal_step
 from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, at_fraction, randaugment, search_space
+from hba.policy.spaces import SPACES, randaugment, search_space
 
 
 @each("algorithm", ["hba", "lookahead", "hba-lookahead"])
@@ -82,7 +82,7 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space
 
 
 @each("space", [*SPACES.values(), OWN], ids=["hba", "pba", "own"])
-@each("start", [randaugment, lambda space: at_fraction(space, 0.5)], ids=["randaugment", "middle"])
+@each("start", [randaugment, lambda space: space.initial(0.5)], ids=["randaugment", "middle"])
 def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: SearchSpace, start: Any) -> None:
     lam = start(space).double()
     along = directions(space, CPU)[2:4].sum(0).double()

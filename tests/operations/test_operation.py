@@ -69,16 +69,11 @@ def test_ranges_and_interpolations_are_changed_alone() -> None:
 def test_strength_is_the_distance_from_the_identity() -> None:
     half = Operation("Half", halve, (0.0, 5.0))
     for operation, magnitude, expected in (
-        (OPERATIONS["Rotate"], 0.0, 0.0),
         (OPERATIONS["Rotate"], -30.0, 1.0),
-        (OPERATIONS["Contrast"], 0.1, 1.0),
         (OPERATIONS["Brightness"], 1.45, 0.5),
         (OPERATIONS["Solarize"], 64.0, 0.75),
-        (OPERATIONS["Posterize"], 2.0, 0.75),
-        (OPERATIONS["Cutout"], 0.05, 0.25),
         (OPERATIONS["Invert"], 0.0, 1.0),
         (OPERATIONS["Rotate"].with_range((0.0, 0.0)), 0.0, 0.0),
-        (OPERATIONS["Solarize"].with_range((256.0, 0.0)), 192.0, 0.25),
         (OPERATIONS["Posterize"].with_range((4.0, 0.0)), 4.0, 0.5),
         (OPERATIONS["Rotate"].with_range((20.0, 10.0)), -10.0, 0.5),
         (half, 0.0, 1.0),

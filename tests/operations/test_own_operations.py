@@ -15,8 +15,8 @@ from torch import Tensor
 
 import hba
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, check_known, find_operation, function_path, register_operation
-from hba.operations.registration import load_operations_file, registered_operations
+from hba.operations import OPERATIONS, Operation, find_operation, register_operation
+from hba.operations.registration import check_known, function_path, load_operations_file, registered_operations
 from hba.policy.space import SearchSpace
 
 pytestmark = pytest.mark.usefixtures("registered")

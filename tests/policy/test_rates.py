@@ -19,7 +19,7 @@ SOME = [0.9, 0.05, 0.5, 1.0, 0.0, 0.3]
 def test_slots_are_applied_as_often_as_hba_draws_them_at_each_step(count: tuple[float, ...]) -> None:
     space = SearchSpace(tuple(OPERATIONS[name] for name in ("Invert", "Equalize", "AutoContrast")), 2, count)
     drawn = draw_with_trace(space, torch.tensor(SOME), N_IMAGES, torch.Generator().manual_seed(0))[0].slots
-    expected = applied(SOME, space.count_limits)
+    expected = applied(SOME, np.cumsum(count)[:-1])
     assert expected.shape == (space.max_count, space.n_slots)
     for step in range(space.max_count):
         found = np.bincount(drawn[:, step][drawn[:, step] >= 0].numpy(), minlength=space.n_slots) / N_IMAGES

@@ -62,43 +62,29 @@ def on_pil(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> Im
 
 
 @pytest.mark.parametrize("space", [SearchSpace(), search_space("pba"), COUNTED], ids=["hba", "pba", "counted"])
-def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
-    n_operations = set()
-    for seed in range(200):
-        row = random_row(space, seed)
-        draw = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed))[0]
-        steps = zip(draw.slots[0].tolist(), draw.magnitudes[0].tolist(), draw.positions[0].tolist(), strict=True)
-        expected = [
-            OpSample(space.operations[slot // space.copies], magnitude, (x, y))
-            for slot, magnitude, (x, y) in steps
-            if slot >= 0
-        ]
-        assert draw_for_one(plain_row(space, row), torch.Generator().manual_seed(seed)) == expected
-        n_operations.add(len(expected))
-    assert n_operations == set(range(space.max_count + 1))
-
-
-@pytest.mark.parametrize("space", [search_space("pba"), COUNTED], ids=["pba", "counted"])
-def test_with_a_spread_it_draws_what_a_batch_of_one_draws(space: SearchSpace) -> None:
-    """A third of the columns has no spread; magnitudes are as near as single precision allows."""
-    moved = 0
+@pytest.mark.parametrize("is_spread", [False, True])
+def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace, is_spread: bool) -> None:
+    """With a spread, of which a third of the columns has none, magnitudes are as near as single precision allows."""
+    n_operations, moved = set(), 0
     for seed in range(150):
         generator = torch.Generator().manual_seed(seed)
         row, spread = random_row(space, seed), 2 * torch.rand(space.n, generator=generator)
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
-        sample = draw_with_trace(
-            space, mean_probabilities(space, row, spread), 1, torch.Generator().manual_seed(seed), spread
-        )[0]
+        width = spread if is_spread else None
+        means = mean_probabilities(space, row, width)
+        sample = draw_with_trace(space, means, 1, torch.Generator().manual_seed(seed), width)[0]
+        drawn = draw_for_one(plain_row(space, row, width), torch.Generator().manual_seed(seed))
         n = int((sample.slots[0] >= 0).sum())
-        drawn = draw_for_one(plain_row(space, row, spread), torch.Generator().manual_seed(seed))
-        slots = sample.slots[0, :n].tolist()
-        assert [one.operation for one in drawn] == [space.slots[slot].operation for slot in slots]
+        slots = [space.slots[slot] for slot in sample.slots[0, :n].tolist()]
+        assert [one.operation for one in drawn] == [slot.operation for slot in slots]
         assert [one.position for one in drawn] == [tuple(place) for place in sample.positions[0, :n].tolist()]
-        magnitudes = sample.magnitudes[0, :n].tolist()
-        assert [one.magnitude for one in drawn] == pytest.approx(magnitudes, rel=1e-4, abs=1e-4)
-        bare = [row[space.slots[slot].magnitude or 0].item() for slot in slots]
+        magnitudes, precision = sample.magnitudes[0, :n].tolist(), 1e-4 if is_spread else 0.0
+        assert [one.magnitude for one in drawn] == pytest.approx(magnitudes, rel=precision, abs=precision)
+        bare = [0.0 if slot.magnitude is None else row[slot.magnitude].item() for slot in slots]
         moved += sum(abs(abs(a) - abs(b)) > 0.01 * abs(b) for a, b in zip(bare, magnitudes, strict=True))
-    assert moved > 50
+        n_operations.add(n)
+    assert n_operations == set(range(space.max_count + 1))
+    assert moved > 50 if is_spread else moved == 0
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])

@@ -14,7 +14,7 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, at_fraction, find_space, of_row, randaugment, search_space
+from hba.policy.spaces import SPACES, of_row, randaugment, search_space
 from hba.regularization.regularizer import Hyperparameter
 
 PBA_TABLE = {
@@ -41,7 +41,7 @@ def lower_and_upper(space: SearchSpace, dtype: torch.dtype) -> tuple[Tensor, Ten
 
 def test_the_named_spaces_are_their_sources_tables() -> None:
     assert list(SPACES) == ["hba", "pba"]
-    assert find_space("hba") == search_space() == SearchSpace()
+    assert search_space("hba") == search_space() == SearchSpace()
     for name, table in (("hba", PAPER_RANGES), ("pba", PBA_TABLE)):
         space = SPACES[name]
         assert [(one.name, one.magnitude_range) for one in space.operations] == list(table.items())
@@ -52,7 +52,7 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
         bilinear = search_space(name, None, "bilinear")
         assert [one.with_interpolation("nearest") for one in bilinear.operations] == list(space.operations)
     with pytest.raises(SettingsError, match="did you mean hba"):
-        find_space("HBA")
+        search_space("HBA")
 
 
 def test_columns_are_named_by_operation_copy_and_kind() -> None:
@@ -78,14 +78,6 @@ def test_columns_are_named_by_operation_copy_and_kind() -> None:
         "Rotate.1.magnitude": 12.0,
         "Invert.1.probability": 0.25,
     }
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda weights: sum(weights) > 0.01))
-def test_count_limits_are_the_float32_cumulative_sums_of_torch(weights: list[float]) -> None:
-    probabilities = tuple(weight / sum(weights) for weight in weights)
-    space = SearchSpace(count_probabilities=probabilities)
-    assert space.count_limits == tuple(torch.tensor(probabilities).cumsum(0)[:-1].tolist())
 
 
 def test_the_start_is_95_percent_low_and_infinite_logits_are_the_end_points() -> None:
@@ -182,7 +174,7 @@ def test_regularizers_come_last_and_start_at_their_own_values() -> None:
     assert repr(alone()) == "SearchSpace(dropout.fc, weight_decay, cutout.holes; copies=2, max_count=0, n=3)"
     for one in (space, both(searches_count=False), alone()):
         of_schedule = of_row(one, {"Rotate.1.probability": 0.3, "dropout.fc": 0.05})
-        for start in (one.initial(), at_fraction(one, 0.5), randaugment(one), of_schedule):
+        for start in (one.initial(), one.initial(0.5), randaugment(one), of_schedule):
             values = one.decode(start.double())[one.n_of_policy :]
             assert values.tolist() == pytest.approx([0.05, 5e-4, 1], rel=1e-5)
 
