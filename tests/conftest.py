@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_modules import BENCHMARKS
 
 # Several processes share the cores; threads that spin while they wait would take them from the others. PyTorch reads it
 # when it is loaded.
@@ -47,7 +46,7 @@ def quick_processes() -> Iterator[None]:
 
 @pytest.fixture
 def benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
 
 
 @pytest.fixture

@@ -1,14 +1,15 @@
 """Benchmarks: pages are what the stored records make, and a run that is stored is not run again."""
 
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from benchmark_modules import BENCHMARKS, module
 from click.testing import CliRunner
+from documents import ROOT, text_of
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
-DOCS = BENCHMARKS.parent / "docs"
+DOCS = ROOT / "docs"
 PAGES = {
     "search_quality": "search-quality",
     "reproduce": "reproduction",
@@ -20,7 +21,7 @@ PAGES = {
 
 
 def output_of(script: str, *arguments: str) -> str:
-    result = CliRunner().invoke(module(script).main, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(import_module(script).main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return str(result.output)
 
@@ -31,7 +32,7 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
         folder = tmp_path / script
         folder.mkdir()
         shutil.copy(DOCS / f"{page}.md", folder)
-        monkeypatch.setattr(module(script), "DOCS", folder)
+        monkeypatch.setattr(import_module(script), "DOCS", folder)
         output_of(script, "page")
         written[script] = (folder / f"{page}.md").read_text(encoding="utf-8")
     differ = [script for script, page in PAGES.items() if written[script] != (DOCS / f"{page}.md").read_text("utf-8")]
@@ -39,8 +40,7 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_readme_has_the_table_of_the_records() -> None:
-    text = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
-    table = text.split("<!-- results -->")[1].split("<!-- /results -->")[0]
+    table = text_of("README.md").split("<!-- results -->")[1].split("<!-- /results -->")[0]
     assert table.strip() == output_of("search_quality", "readme").strip()
 
 

@@ -4,11 +4,11 @@ import contextlib
 import re
 import shutil
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
-from benchmark_modules import module
 from click.testing import CliRunner
 from documents import TINY, Command, commands_in_blocks, make_images, make_runs, text_of
 from hba.cli import main
@@ -47,7 +47,7 @@ def test_every_command_has_its_options() -> None:
 def _called_by(command: Command) -> tuple[click.Command, list[str]]:
     """The command of hba or of a benchmark, and the words after its name."""
     _, *words = command.words
-    called = module(Path(words.pop(0)).stem).main if command.words[0] == "python" else main
+    called = import_module(Path(words.pop(0)).stem).main if command.words[0] == "python" else main
     assert isinstance(called, click.Command)
     while isinstance(called, click.Group) and words and not words[0].startswith("-"):
         found = called.get_command(click.Context(called), words.pop(0))
