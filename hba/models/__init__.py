@@ -120,18 +120,14 @@ def build_model(
         if start is not None:
             start.give(network)
         if image_size is not None:
-            _check_takes(network, name, image_size, in_channels)
+            # Some of timm's networks take one size only.
+            try:
+                with torch.no_grad():
+                    network.eval()(torch.zeros(1, in_channels, image_size, image_size))
+            except Exception as error:
+                raise SettingsError(
+                    f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)}); choose "
+                    "another image_size or model"
+                ) from None
+            network.train()
         return network
-
-
-def _check_takes(network: nn.Module, name: str, image_size: int, in_channels: int) -> None:
-    """Try one image, because some of timm's networks take one size only."""
-    try:
-        with torch.no_grad():
-            network.eval()(torch.zeros(1, in_channels, image_size, image_size))
-    except Exception as error:
-        raise SettingsError(
-            f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)}); choose another "
-            "image_size or model"
-        ) from None
-    network.train()

@@ -10,7 +10,6 @@ Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch.nn.functional as F
@@ -133,23 +132,15 @@ class AlexNet(nn.Module):
 
     def __init__(self, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        # Rounding up leaves at least one pixel of images smaller than 32x32.
-        pooling = partial(nn.MaxPool2d, 2, ceil_mode=True)
-        self.features = nn.Sequential(
-            nn.Conv2d(in_channels, 64, kernel_size=11, stride=4, padding=5),
-            nn.ReLU(),
-            pooling(),
-            nn.Conv2d(64, 192, kernel_size=5, padding=2),
-            nn.ReLU(),
-            pooling(),
-            nn.Conv2d(192, 384, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(384, 256, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(256, 256, kernel_size=3, padding=1),
-            nn.ReLU(),
-            pooling(),
-        )
+        layers: list[nn.Module] = []
+        widths = (in_channels, 64, 192, 384, 256, 256)
+        for number, (kernel_size, stride) in enumerate([(11, 4), (5, 1), (3, 1), (3, 1), (3, 1)]):
+            inputs, outputs = widths[number : number + 2]
+            layers += [nn.Conv2d(inputs, outputs, kernel_size, stride, padding=kernel_size // 2), nn.ReLU()]
+            if number in (0, 1, 4):
+                # Rounding up leaves at least one pixel of images smaller than 32x32.
+                layers.append(nn.MaxPool2d(2, ceil_mode=True))
+        self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(
             nn.Dropout(0.5),
             nn.Linear(256, 4096),

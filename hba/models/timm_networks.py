@@ -26,10 +26,6 @@ NOTHING, ALL_BUT_HEAD = "none", "all-but-head"
 """Values of the setting `freeze`, besides numbers."""
 INSIDE = ("state_dict", "model")
 """Keys under which training programs put a state dict into a checkpoint."""
-N_NAMED = 3
-"""Number of weights that do not fit which a message names."""
-DIGITS = 12
-"""Number of digits of a hash in a message."""
 
 Weights = Mapping[str, Tensor]
 
@@ -144,10 +140,10 @@ def _of(layers: Sequence[str], weights: Weights) -> Weights:
 
 def has_its_head(network: nn.Module, weights: Weights, heads: Sequence[str]) -> bool:
     """Whether all weights of the head fit the network. heads: names of its layers."""
-    own, theirs = (
-        {name: one.shape for name, one in _of(heads, some).items()} for some in (network.state_dict(), weights)
-    )
-    return bool(own) and own == theirs
+    own, theirs = (_of(heads, some) for some in (network.state_dict(), weights))
+    return bool(own) and {name: one.shape for name, one in own.items()} == {
+        name: one.shape for name, one in theirs.items()
+    }
 
 
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
@@ -167,7 +163,7 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     if wrong := sorted({*missing, *weights} - {*fitting} - replaced):
         raise SettingsError(
             f"the pretrained weights in {source} do not fit the model: {len(wrong)} are missing, unknown or of another "
-            f"shape ({first_of(wrong, N_NAMED)}); choose the model that they belong to"
+            f"shape ({first_of(wrong, 3)}); choose the model that they belong to"
         )
 
 
@@ -194,18 +190,14 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
         frozen = [name for number in range(int(what)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
-    for name, layer in network.named_modules():
+    for layer in network.modules():
         if isinstance(layer, _BatchNorm):
-            # A BatchNorm without parameters is frozen with the module around it.
-            around = network.get_submodule(name.rpartition(".")[0])
-            parameters = list(layer.parameters()) or list(around.parameters())
-            if parameters and not any(one.requires_grad for one in parameters):
-                layer.register_forward_pre_hook(_keep_statistics)
+            layer.register_forward_pre_hook(_keep_statistics)
 
 
 def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
-    """Forward pre-hook of a frozen BatchNorm: eval mode, unless it is no longer frozen."""
-    if not any(parameter.requires_grad for parameter in layer.parameters()):
+    """Forward pre-hook of a BatchNorm: eval mode while its weight is frozen."""
+    if isinstance(layer.weight, nn.Parameter) and not layer.weight.requires_grad:
         layer.eval()
 
 
@@ -248,6 +240,6 @@ class Start:
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
             f"Pretrained weights: {'those of timm' if self.source == TIMM else self.source} (SHA-256 "
-            f"{self.sha256[:DIGITS]}...), with {head}; "
+            f"{self.sha256[:12]}...), with {head}; "
             f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

@@ -199,7 +199,7 @@ def strength(schedule: Schedule, images: Tensor) -> float:
     rows = np.linspace(0, schedule.epochs - 1, min(N_EPOCHS, schedule.epochs))
     values, spread = (np.stack([at(row) for row in rows]) for at in (schedule.values_at, schedule.spread_at))
     key_rows = Schedule(schedule.space, values, schedule.fill, spread=spread)
-    augments = ScheduleAugmentation(key_rows).augments(len(rows), images.device)
+    augments = ScheduleAugmentation(key_rows).by_epoch(len(rows), images)
     n_rounds = math.ceil(N_DRAWS / (len(rows) * len(images)))
     moved = [(augment(images, generator) - images).abs().mean() for augment in augments for _ in range(n_rounds)]
     return 255 * float(torch.stack(moved).mean())

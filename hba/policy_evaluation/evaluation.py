@@ -105,7 +105,7 @@ def evaluate(
     check_data(data, EvaluationData)
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
-    own_network = None if network is None else CustomNetwork.of(network)
+    own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
     used, start, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)

@@ -149,7 +149,7 @@ class ImageSearchContext(SearchContext):
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": model,
-            **({} if network is None else {"structure of the network": CustomNetwork.of(network).structure}),
+            **({} if network is None else {"structure of the network": CustomNetwork(network).structure}),
             "kind of device": device.type,
             **({} if start is None else {PRETRAINED: start.sha256}),
             "search space": identity_of_space(space),
@@ -253,7 +253,7 @@ def _networks(
         raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
     if config.pretrained is not None:
         raise SettingsError("pretrained has no effect on a network of your own; load its weights, and omit pretrained")
-    CustomNetwork.of(network).check_takes(data.train, image_size, n_classes)
+    CustomNetwork(network).check_takes(data.train, image_size, n_classes)
     return equal_networks(network)
 
 

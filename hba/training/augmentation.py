@@ -14,7 +14,6 @@ from torch import Tensor
 from hba.data.images import Images
 from hba.operations.apply import fill_for
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
 
@@ -89,23 +88,23 @@ class ScheduleAugmentation:
             content["regularizers"] = [dataclasses.astuple(one) for one in space.regularizers]
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        return self.augments(epochs, train.device)
-
-    def augments(self, epochs: int, device: torch.device) -> Sequence[Augment]:
-        """The functions of by_epoch, which do not depend on the training images."""
+    def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
+        """As Augmentation.by_epoch; only the device of the training images matters."""
         if self.schedule is None or not self.schedule.space.operations:
-            return [_unchanged] * epochs
+            return [lambda images, generator: images] * epochs
         stretched = self.schedule.stretched(epochs)
+        space, fill = stretched.space, stretched.fill
         rows, spreads = (
-            torch.tensor(one, dtype=torch.float32, device=device) for one in (stretched.values, stretched.spread)
+            torch.tensor(one, dtype=torch.float32, device=train.device) for one in (stretched.values, stretched.spread)
         )
         is_spread = bool(spreads.any())
-        means = mean_probabilities(stretched.space, rows, spreads if is_spread else None)
-        return [
-            partial(_augment, stretched.space, row, spread if is_spread else None, stretched.fill)
-            for row, spread in zip(means, spreads, strict=True)
-        ]
+
+        def augment(means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
+            draw, _ = draw_with_trace(space, means, len(images), generator, spread if is_spread else None)
+            return apply_operations(space, draw, images, fill_for(images, fill))
+
+        means = mean_probabilities(space, rows, spreads if is_spread else None)
+        return [partial(augment, *of_epoch) for of_epoch in zip(means, spreads, strict=True)]
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
         """The regularization of each epoch; empty for none. The trainer calls it if an augmentation has it."""
@@ -118,19 +117,3 @@ class ScheduleAugmentation:
             EpochRegularization(acts, stretched.regularization(epoch), row, stretched.fill)
             for epoch, row in enumerate(rows)
         ]
-
-
-def _unchanged(images: Tensor, generator: torch.Generator) -> Tensor:
-    return images
-
-
-def _augment(
-    space: SearchSpace,
-    means: Tensor,
-    spread: Tensor | None,
-    fill: tuple[float, ...],
-    images: Tensor,
-    generator: torch.Generator,
-) -> Tensor:
-    draw, _ = draw_with_trace(space, means, len(images), generator, spread)
-    return apply_operations(space, draw, images, fill_for(images, fill))

@@ -22,7 +22,6 @@ from hba.utils.files import reason_of, write_atomically
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
 
-VERSION = 1
 TRAININGS_NAME = "trainings"
 """Folder of unfinished trainings in that of an evaluation."""
 EVERY_SECONDS = 60.0
@@ -61,7 +60,7 @@ class TrainCheckpoint:
     @staticmethod
     def in_folder(folder: Path | None, parts: Iterable[str]) -> "TrainCheckpoint":
         """parts: everything that decides the numbers of the training."""
-        identity = hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:16]
+        identity = hashlib.sha256(json.dumps([1, *parts]).encode()).hexdigest()[:16]
         return TrainCheckpoint(None if folder is None else folder / f"{identity}.pt", identity)
 
     def restore(self, state: TrainState) -> None:

@@ -22,17 +22,14 @@ Given = nn.Module | Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class CustomNetwork:
-    """The network that trainings start from. given: checked by `of`."""
+    """The network that trainings start from. Raises SettingsError for neither a network nor a function of the seed."""
 
     given: Given
 
-    @staticmethod
-    def of(given: Given) -> "CustomNetwork":
-        """Raises SettingsError for what is neither a network nor a function that makes one."""
-        if isinstance(given, type) or not (isinstance(given, nn.Module) or callable(given)):
-            kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    def __post_init__(self) -> None:
+        if isinstance(self.given, type) or not callable(self.given):
+            kind = f"the class {self.given.__name__}" if isinstance(self.given, type) else type(self.given).__name__
             raise SettingsError(f"network must be an nn.Module, or a function of the seed that makes one, got {kind}")
-        return CustomNetwork(given)
 
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network for the training with this seed.

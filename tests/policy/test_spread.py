@@ -135,7 +135,7 @@ def test_an_epoch_of_a_training_draws_as_the_policy_of_its_row() -> None:
     values = np.stack([row_of(COUNTED, seed).double().numpy() for seed in range(3)])
     schedule = Schedule(COUNTED, values, spread=np.array([[0.0], [0.5], [1.0]]))
     images = torch.rand(20, 3, 8, 8, generator=seeded(6))
-    for epoch, augment in enumerate(ScheduleAugmentation(schedule).augments(3, CPU)):
+    for epoch, augment in enumerate(ScheduleAugmentation(schedule).by_epoch(3, torch.zeros(0))):
         policy = schedule.policy(epoch)
         assert torch.equal(augment(images, seeded(7)), policy(images, seeded(7)))
         spread = None if epoch == 0 else torch.full((COUNTED.n,), epoch / 2)

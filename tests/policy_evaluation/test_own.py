@@ -59,7 +59,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny"})
     for seed in (0, 1):
-        trained = train(config, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork.of(network))
+        trained = train(config, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork(network))
         assert torch.equal(trained.network.state_dict()["frozen.weight"], before["frozen.weight"])
         assert not torch.equal(trained.network.state_dict()["linear.weight"], before["linear.weight"])
         assert result.rows[1].by_seed()[seed] == trained.test.error_percent
@@ -70,7 +70,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
 def first_weights(given: Any, seed: int) -> Tensor:
     standing_still = EvaluationConfig.make({"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1})
     network = train(
-        standing_still, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork.of(given)
+        standing_still, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork(given)
     ).network
     return network.state_dict()["linear.weight"]
 
@@ -103,7 +103,7 @@ def test_what_is_no_network_for_these_images_is_refused_before_any_training() ->
 def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
     evaluate(network=net(), seeds=1, out=tmp_path)
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert (content["settings"]["model"], content["own_network"]) == (None, CustomNetwork.of(net()).definition)
+    assert (content["settings"]["model"], content["own_network"]) == (None, CustomNetwork(net()).definition)
     resumed = evaluate(network=net(), seeds=2, out=tmp_path, resume=True)
     assert resumed.rows == evaluate(network=net(), seeds=2).rows
     for other in (net(1), make_net, None):

@@ -66,7 +66,7 @@ def trained(case: str, kept: TrainCheckpoint | None, stop_after: int | None = No
             raise Stopped
 
     torch.manual_seed(5)
-    own = None if network is None else CustomNetwork.of(network)
+    own = None if network is None else CustomNetwork(network)
     config = EvaluationConfig.make({**SETTINGS, **settings})
     return train(config, tiny_data(), augmentation, 3, step_done, own, checkpoint=kept)
 

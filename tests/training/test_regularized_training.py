@@ -59,7 +59,7 @@ def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operatio
 def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), ScheduleAugmentation(schedule), 0, own_network=CustomNetwork.of(network)).network
+    return train(config, tiny_data(), ScheduleAugmentation(schedule), 0, own_network=CustomNetwork(network)).network
 
 
 def weights(network: nn.Module) -> Tensor:
