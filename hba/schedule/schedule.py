@@ -43,8 +43,15 @@ class Schedule:
     spread: np.ndarray = field(default_factory=lambda: np.zeros(()))
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
-        _check_values(self.space, values)
+        values, n = np.array(self.values, dtype=np.float64), self.space.n
+        if values.ndim != 2 or len(values) == 0 or values.shape[1] != n:
+            raise ScheduleError(f"values must be of shape (epochs, {n}) with at least one epoch, got {values.shape}")
+        low, high = np.sort(np.array(self.space.ranges), axis=1).T
+        for row, column in np.argwhere(~((values >= low) & (values <= high))).tolist():
+            raise ScheduleError(
+                f"values[{row}][{column}] ({self.space.names[column]}) must lie in [{low[column]:g}, "
+                f"{high[column]:g}], got {values[row, column]:g}"
+            )
         if not is_color(self.fill):
             raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
         spread = _spread(self.space, self.spread, values)
@@ -58,12 +65,9 @@ class Schedule:
         return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched, self.spread)
 
     def __repr__(self) -> str:
-        known = {name: self.provenance.get(name) for name in ("dataset", "algorithm")}
-        origin = "".join(f", {name}={word[:30]!r}" for name, word in known.items() if isinstance(word, str))
-        tuned = f", regularizers={len(self.space.regularizers)}" if self.space.regularizers else ""
-        return (
-            f"Schedule(epochs={self.epochs}, operations={len(self.space.operations)}{tuned}, n={self.space.n}{origin})"
-        )
+        space = self.space
+        tuned = f", regularizers={len(space.regularizers)}" if space.regularizers else ""
+        return f"Schedule(epochs={self.epochs}, operations={len(space.operations)}{tuned}, n={space.n})"
 
     @property
     def epochs(self) -> int:
@@ -156,9 +160,7 @@ class Schedule:
     def without_regularizers(self) -> "Schedule":
         """The policy alone: operations, and how many an image gets. ScheduleError where no operation was tuned."""
         if not self.space.operations:
-            raise ScheduleError(
-                "the schedule has regularizers alone and no operations; schedule.regularization(epoch) has their values"
-            )
+            raise ScheduleError("the schedule has no operations; schedule.regularization(epoch) has its values")
         return self._columns(dataclasses.replace(self.space, regularizers=()), slice(self.space.n_of_policy))
 
     def without_operations(self) -> "Schedule":
@@ -190,10 +192,9 @@ class Schedule:
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
-        names = first_of([one.name for one in self.space.regularizers], 8)
         warnings.warn(
-            f"only operations are used, not {names}: schedule.regularization(epoch) has their values; call "
-            "schedule.without_regularizers() first to avoid this warning",
+            f"only operations are used, not {first_of([one.name for one in self.space.regularizers], 8)}: "
+            "schedule.regularization(epoch) has their values; schedule.without_regularizers() does not warn",
             stacklevel=3,
         )
         return policy
@@ -211,19 +212,6 @@ class Schedule:
         """Read a schedule file; ScheduleError says what breaks the format."""
         with reading(Path(path)):
             return Schedule(**parse(read_text(Path(path))))
-
-
-def _check_values(space: SearchSpace, values: np.ndarray) -> None:
-    if values.ndim != 2 or len(values) == 0 or values.shape[1] != space.n:
-        raise ScheduleError(f"values must be of shape (epochs, {space.n}) with at least one epoch, got {values.shape}")
-    low, high = np.sort(np.array(space.ranges), axis=1).T
-    wrong = np.argwhere(~((values >= low) & (values <= high)))
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        raise ScheduleError(
-            f"values[{row}][{column}] ({space.names[column]}) must lie in [{low[column]:g}, {high[column]:g}], "
-            f"got {values[row, column]:g}"
-        )
 
 
 def _on_scales(space: SearchSpace, function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
@@ -247,15 +235,12 @@ def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.nda
     try:
         spread = np.broadcast_to(np.asarray(given, dtype=np.float64), values.shape).copy()
     except ValueError:
-        raise ScheduleError(
-            f"spread must be a number, or of the shape {values.shape} of the values, got {np.shape(given)}"
-        ) from None
+        raise ScheduleError(f"spread must be a number or of shape {values.shape}, got {np.shape(given)}") from None
     if not (np.isfinite(spread) & (spread >= 0)).all():
         raise ScheduleError("spread must be finite and not below 0")
-    of_regularizers = spread[:, space.n_of_policy :]
     if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
         # One number for a whole row.
-        of_regularizers[:] = 0
-    elif of_regularizers.any():
+        spread[:, space.n_of_policy :] = 0
+    elif spread[:, space.n_of_policy :].any():
         raise ScheduleError("spread must be 0 for regularizers, because they are the same for all images")
     return spread

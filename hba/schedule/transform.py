@@ -34,9 +34,8 @@ def _is_plain_tensor(given: Any) -> bool:
 
 
 def _is_image_array(given: Any) -> bool:
-    if not isinstance(given, np.ndarray) or given.dtype != np.uint8:
-        return False
-    return given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
+    is_bytes = isinstance(given, np.ndarray) and given.dtype == np.uint8
+    return is_bytes and (given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3)))
 
 
 class PolicyTransform(v2.Transform):  # type: ignore[misc]
@@ -123,13 +122,13 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         images += [*filter(_is_image_array, flat_inputs), *tensors[:1]]
         if not images:
             raise TypeError(
-                f"Found no image in the sample, only {_listed(flat_inputs)}; images are PIL images, tv_tensors.Image, "
-                "uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with C 1 or 3; give "
-                f"other levels {SCALED}"
+                f"Found no image in the sample ({_kinds(flat_inputs)}); images are PIL images, tv_tensors.Image, uint8 "
+                "NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with C 1 or 3; give other "
+                f"levels {SCALED}"
             )
         if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
             raise TypeError(
-                f"Found more than one image in the sample ({_listed(images)}), and one may be a mask; give the image "
+                f"Found more than one image in the sample ({_kinds(images)}), and one may be a mask; give the image "
                 "alone, or wrap images that should get the same draw as tv_tensors.Image"
             )
 
@@ -164,8 +163,11 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             return tv_tensors.wrap(result.to(inpt.dtype).reshape(inpt.shape), like=inpt)
         if isinstance(inpt, np.ndarray):
             return self._on_array(inpt, params["one_draw"])
-        color = color_for(len(_checked_mode(inpt)), self.schedule.fill)
-        return apply_to_pil(params["one_draw"], inpt, color)
+        if inpt.mode not in PIL_MODES:
+            # PIL's convert() would clip levels of more than 8 bits to 255.
+            advice = f"give it {SCALED}" if inpt.mode[0] in "IF" else "use .convert('RGB')"
+            raise TypeError(f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {inpt.mode}; {advice}")
+        return apply_to_pil(params["one_draw"], inpt, color_for(len(inpt.mode), self.schedule.fill))
 
     # What torchvision called them before 0.21.
     _check_inputs, _get_params, _transform = check_inputs, make_params, transform
@@ -190,16 +192,14 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             self._cached = (self.position, {})
         position, rows = self._cached
         if device not in rows:
-            values, spread = self.schedule.values_at(position), self.schedule.spread_at(position)
-            on_device = torch.tensor(values, dtype=torch.float32, device=device)
+            spread, space = self.schedule.spread_at(position), self.schedule.space
+            values = torch.tensor(self.schedule.values_at(position), dtype=torch.float32, device=device)
             # Without a spread, None draws faster than zeros.
             around = torch.tensor(spread, dtype=torch.float32, device=device) if spread.any() else None
-            space = self.schedule.space
-            rows[device] = (
-                plain_row(space, on_device, around)
-                if device is None
-                else (mean_probabilities(space, on_device, around), around)
-            )
+            if device is None:
+                rows[device] = plain_row(space, values, around)
+            else:
+                rows[device] = mean_probabilities(space, values, around), around
         return rows[device]
 
     def extra_repr(self) -> str:
@@ -209,15 +209,6 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         super().__setstate__(state)
         # A copy, unlike a worker's, gets its own place, which its own workers then share.
         self._position.share_memory_()
-
-
-def _checked_mode(image: PIL.Image.Image) -> str:
-    """The image's mode, a letter per channel, if it is one that can be augmented."""
-    if image.mode in PIL_MODES:
-        return image.mode
-    # PIL's convert() would clip levels of more than 8 bits to 255.
-    advice = f"give it {SCALED}" if image.mode[0] in "IF" else "use .convert('RGB')"
-    raise TypeError(f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {image.mode}; {advice}")
 
 
 def _size(image: Any) -> Size:
@@ -247,7 +238,5 @@ def _to_batch(given: Tensor) -> Tensor:
     return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
 
 
-def _listed(items: Sequence[Any]) -> str:
-    """What kinds of things these are."""
-    kinds = (f"{type(one).__name__} {getattr(one, 'dtype', '')} {getattr(one, 'shape', '')}".strip() for one in items)
-    return first_of(list(kinds), 4) or "nothing"
+def _kinds(items: Sequence[Any]) -> str:
+    return first_of([type(one).__name__ for one in items], 4) or "nothing"
