@@ -22,10 +22,8 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
     splits: the folders of class folders of train, val and test; by default as find_splits finds them.
     """
     if not folder.is_dir():
-        raise DataError(
-            f"{folder} is no folder; give a folder with one sub-folder of images for each class (unpack an archive), a "
-            "table of images and labels (.csv, .parquet), or arrays (.npz)"
-        )
+        kinds = "a folder with one sub-folder of images for each class, a table (.csv, .parquet), or arrays (.npz)"
+        raise DataError(f"{folder} is no folder; give {kinds}")
     found = splits or find_splits(folder)
     beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
     left_out = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
@@ -45,10 +43,8 @@ def _part(folder: Path) -> Part:
         names += [(class_folder.name,)] * len(files)
         unused += others
     if not paths:
-        raise DataError(
-            f"{folder} holds no images in folders of classes{f', but {unused[0].path}' if unused else ''}; it must "
-            "hold one sub-folder for each class, with images in .png, .jpg, .tif or another format"
-        )
+        but = f", but {unused[0].path}" if unused else ""
+        raise DataError(f"{folder} holds no images in folders of classes{but}; make a sub-folder for each class")
     return Part(FileItems.of(folder, paths), names, tuple(unused))
 
 
@@ -112,7 +108,6 @@ def find_splits(folder: Path) -> dict[str, Path]:
     if unclear:
         raise DataError(
             f"it is not clear whether {unclear[0]} is a split or a class: {folder} must hold either <class>/*, or "
-            "train/<class>/* and optionally val/<class>/*, which a search may see, and test/<class>/*, which it may "
-            "not; rename or move it"
+            "train/<class>/* and optionally val/<class>/* and test/<class>/*; rename or move it"
         )
     return splits

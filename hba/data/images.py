@@ -128,13 +128,12 @@ class LazySplit:
     """The test split: its images are read when they are first asked for, and kept from then on.
 
     n_known: number of images, where it is known without opening their file. is_streamed: whether they will stay in
-    their files. not_images: other files that were found among them.
+    their files.
     """
 
     read: Callable[[], Images] = field(repr=False)
     n_known: int | None = None
     is_streamed: bool = False
-    not_images: tuple[SkippedFile, ...] = ()
     _images: Images | None = field(default=None, repr=False)
 
     def opened(self) -> Images:
@@ -144,11 +143,11 @@ class LazySplit:
 
     def to(self, device: torch.device) -> "LazySplit":
         read = self.read if self._images is None else self.opened
-        return LazySplit(lambda: read().to(device), self.n_known, self.is_streamed, self.not_images)
+        return LazySplit(lambda: read().to(device), self.n_known, self.is_streamed)
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
-        return (*self.not_images, *(() if self._images is None else self._images.left_out))
+        return () if self._images is None else self._images.left_out
 
 
 @dataclass(frozen=True, repr=False)

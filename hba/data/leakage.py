@@ -92,22 +92,17 @@ class SeenImages:
         """How many of the tested images have been seen. Contents are hashed only where keys agree."""
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32
-        seen = set(map(tuple, self.hashes.tolist()))
+        seen, images = set(map(tuple, self.hashes.tolist())), list(tested)
         keys = {key for key, _ in seen}
-        n_tested = n_compared = n_seen = 0
-        for image in tested:
-            n_tested += 1
-            if image.key <= limit:
-                n_compared += 1
-                n_seen += image.key in keys and (image.key, image.content()) in seen
-        estimate = round(n_seen * n_tested / n_compared) if n_compared else 0
-        return SeenCount(estimate if is_sample else n_seen, n_tested, is_sample)
+        n_compared = sum(image.key <= limit for image in images)
+        n_seen = sum(image.key in keys and (image.key, image.content()) in seen for image in images)
+        estimate = round(n_seen * len(images) / n_compared) if n_compared else 0
+        return SeenCount(estimate if is_sample else n_seen, len(images), is_sample)
 
 
 def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
     """Of the images of all pools, in order."""
-    for pool in pools:
-        yield from map(pool.items.hash, pool.numbers.tolist())
+    return (pool.items.hash(number) for pool in pools for number in pool.numbers.tolist())
 
 
 def hash_of_pixels(image: np.ndarray) -> ImageHash:
@@ -122,9 +117,8 @@ def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
     """file: its path or its content. known_as: class and name. DataError where the file is not there any more."""
     size = len(file) if isinstance(file, bytes) else size_of(file)
     key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()
-    return ImageHash(
-        int.from_bytes(key, "little"), _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file
-    )
+    source = _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file
+    return ImageHash(int.from_bytes(key, "little"), source)
 
 
 def size_of(path: Path) -> int:

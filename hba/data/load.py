@@ -48,7 +48,7 @@ def find_source(config: DataConfig) -> Source:
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
     idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
-    idle += (() if kind == "builtin" else ("download",)) + (("levels",) if kind == "prepared" else ())
+    idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
     if given := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
     if kind == "builtin":
@@ -106,16 +106,16 @@ def load_evaluation_data(
     splits = split(source, None, None, config.split_seed)
     chosen = take_training(source, splits.available, config.train_size, config.split_seed)
     facts = (*source.facts, *source.train.take(splits.available).check_levels())
-    open_test, listing = source.test, None
+    open_test, listing, unused = source.test, None, (*source.left_out, *source.train.unused)
     if open_test is not None and config.data in TORCHVISION:
         # Opening it reads its images.
         test = LazySplit(lambda: _read(open_test(), config))
     else:
         tested = test_pool(source, splits)
         listing = None if config.data in DATASET_NAMES else (tested,)
-        test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config), tested.unused)
+        test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config))
+        unused += tested.unused
     train = _read(source.train.take(chosen), config, on_read, total=len(chosen))
-    unused = (*source.left_out, *source.train.unused)
     return EvaluationData(source.name, source.class_names, train, test, not_images=unused, facts=facts, listing=listing)
 
 
@@ -165,10 +165,9 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     image_size, skip_broken, levels and classes. on_read: called with the number of images that are done, and of all.
     What an interrupted call has left in `out` is overwritten.
 
-    A search or an evaluation on `out` finds what it finds on the data with the same image_size: the same splits, pixels
-    and colours. Test images are decoded too, but no search opens them. DataError for data that cannot be used,
-    SettingsError for settings that have no effect, and RunError where `out` cannot be written, holds something else, or
-    has no room.
+    Splits, pixels and colours are those of the data with the same image_size. Test images are decoded too, but no
+    search opens them. DataError for data that cannot be used, SettingsError for settings that have no effect, and
+    RunError where `out` cannot be written, holds something else, or has no room.
     """
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(f"{idle[0]} has no effect on prepared images, of which all are kept; omit it")

@@ -39,10 +39,8 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
     if not left_out:
         path.unlink(missing_ok=True)
         return
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("path", "reason"))
-    writer.writerows((printable(item.path), item.reason) for item in left_out)
+    text, rows = io.StringIO(), [(printable(item.path), item.reason) for item in left_out]
+    csv.writer(text, lineterminator="\n").writerows([("path", "reason"), *rows])
     write_text(path, text.getvalue())
 
 

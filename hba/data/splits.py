@@ -52,14 +52,13 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
         size = source.test_size or _default_size(source, labels)
         test = _take(source, labels, available, size, keep=len(parts) - 1, seed=seed, part="test")
         available = np.setdiff1d(available, test)
-    if source.val is None:
+    if source.val is not None:
+        own = source.val.labels
+        val, rest = _take(source, own, np.arange(len(own)), val_size, keep=0, seed=seed, part="val"), available
+    else:
         val_size = val_size or _default_size(source, labels[available])
         val = _take(source, labels, available, val_size, keep=1, seed=seed, part="val")
         rest = np.setdiff1d(available, val)
-    else:
-        rest = available
-        val_labels = source.val.labels
-        val = _take(source, val_labels, np.arange(len(val_labels)), val_size, keep=0, seed=seed, part="val")
     return Splits(available, take_training(source, rest, train_size, seed), val, test)
 
 

@@ -61,13 +61,6 @@ def test_the_seed_alone_decides_the_order() -> None:
     assert one_pass(BatchStream(numbered(50), 10, seed=4)) != first
 
 
-def test_a_batch_larger_than_the_data_is_all_of_it() -> None:
-    stream = BatchStream(numbered(5), 128, seed=0)
-    assert stream.batches_per_pass == 1
-    for _ in range(3):
-        assert sorted(numbers(stream.next())) == [0, 1, 2, 3, 4]
-
-
 def test_batches_are_floats_from_0_to_1() -> None:
     images = torch.tensor([0, 51, 255], dtype=torch.uint8)
     floats = as_floats(images)

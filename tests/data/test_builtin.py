@@ -54,14 +54,6 @@ def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> No
     assert torch.equal(data.images[:, 0], data.images[:, 2])
 
 
-def test_digits_are_split_into_200_500_and_1097() -> None:
-    config = DataConfig(data="digits", train_size=200, val_size=500)
-    search, evaluation = load_search_data(config), load_evaluation_data(config)
-    assert (len(search.train), len(search.val), len(evaluation.test.opened())) == (200, 500, 1097)
-    assert in_memory(search.train).images.shape == (200, 3, 16, 16)
-    assert len(load_evaluation_data(DataConfig(data="digits")).train) == 700
-
-
 # FashionMNIST: the idx format, big-endian sizes behind a magic number.
 
 

@@ -96,11 +96,6 @@ def test_streamed_batches_colours_and_fingerprints(tmp_path: Path) -> None:
         pairs = zip(passes(BatchStream(kept, 4, seed=1), 7), passes(BatchStream(streamed, 4, seed=1), 7), strict=True)
         assert all(torch.equal(*pair) for pair in pairs)
         assert (streamed.mean_color(), streamed.std_color()) == (kept.mean_color(), kept.std_color())
-    prints = {
-        load_search_data(config_of(tmp_path / "out", stream=True, **settings)).train.fingerprint()
-        for settings in ({}, {"split_seed": 1}, {"train_size": 6})
-    }
-    assert len(prints) == 3
 
 
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:

@@ -103,19 +103,6 @@ def test_broken_images_are_named_or_left_out_with_a_reason(tmp_path: Path) -> No
         read_all(tmp_path, skip_broken=True)
 
 
-def test_images_come_in_order_with_progress_however_many_there_are(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(150):
-            Image.new("RGB", (4, 4), (number, label, 0)).save(tmp_path / name / f"{number:03}.png")
-    counts: list[int] = []
-    data = read_all(tmp_path, on_read=counts.append)
-    assert data.images[:, 0, 0, 0].tolist() == [*range(150), *range(150)]
-    assert data.labels.tolist() == data.images[:, 1, 0, 0].tolist()
-    assert counts[-1] == 300
-    assert counts == sorted(set(counts))
-
-
 NAMES = [
     ("train", "val", "test"), ("Training", "Validation", "Testing"), ("train_images", "valid-images", "test images"),
     ("trainset", "devset", "testset"), ("training_set", "validation_set", "test_set"),

@@ -12,8 +12,6 @@ from own_formats import CLASSES, WRITERS, write_images
 
 from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
-from hba.data.images import hashes_of
-from hba.data.leakage import SeenImages
 from hba.errors import DataError, SettingsError
 
 SPLIT = {"train": 5, "val": 2, "test": 3}
@@ -87,28 +85,6 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monke
         opened.clear()
         in_memory(load_evaluation_data(config_of(data)).test)
         assert len(set(opened) - of_search) == 8 == search.test_images
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_what_a_search_has_seen_is_known_again(kind: str, tmp_path: Path) -> None:
-    """In the same data split otherwise, and for files in a folder as well."""
-    folder = tmp_path / "images"
-    shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, UNSPLIT)]
-    data = WRITERS[kind](tmp_path, shown)
-    search = load_search_data(config_of(data))
-    found = hashes_of(search.listing, ())
-    assert found is not None
-    seen = SeenImages.of(*found)
-
-    def count(place: Path, seed: int) -> int:
-        tested = load_evaluation_data(config_of(place, split_seed=seed)).listing
-        of_test = hashes_of(tested, ())
-        return seen.overlap(of_test[1]).n_seen if of_test is not None and seen.kind == of_test[0] else -1
-
-    assert count(data, 0) == 0
-    assert 0 < count(data, 1) < 8
-    if kind != "npz":
-        assert (count(folder, 0), count(folder, 1)) == (0, count(data, 1))
 
 
 def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from in_memory import in_memory
-from opened_images import record_images
 from PIL import Image
 
 from hba.data import load_search_data
@@ -49,17 +48,6 @@ def test_pixels_are_on_the_scale_of_their_type_or_on_the_given_one(tmp_path: Pat
     for text in ("0", "5,5", "9,1", "0,inf", "a,b", "1,2,3"):
         with pytest.raises(SettingsError, match="levels"):
             config_of(tmp_path, levels=text)
-
-
-def test_images_of_8_bits_have_no_scale_and_test_images_are_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = write_folder(tmp_path, 200, np.uint8)
-    opened = record_images(monkeypatch)
-    search, given = (load_search_data(config_of(folder, levels=levels)) for levels in (None, (0, 100)))
-    assert search.facts == ()
-    assert search.train.fingerprint() == given.train.fingerprint()
-    assert {path.relative_to(folder).parts[0] for path in opened} == {"train", "val"}
 
 
 def test_scales_that_leave_nothing_to_see_are_refused_with_the_option(tmp_path: Path) -> None:

@@ -83,16 +83,14 @@ def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(tmp_path: Path
     found = {streamed(tmp_path / "a").fingerprint()}
     (tmp_path / "a").rename(tmp_path / "b")
     found.add(streamed(tmp_path / "b").fingerprint())
+    assert len(found) == 1
     (tmp_path / "b" / "cat" / "000.png").rename(tmp_path / "b" / "cat" / "0000.png")
     found.add(streamed(tmp_path / "b").fingerprint())
-    (tmp_path / "b" / "cat" / "0000.png").rename(tmp_path / "b" / "cat" / "000.png")
-    assert streamed(tmp_path / "b").fingerprint() in found
     with (tmp_path / "b" / "dog" / "001.png").open("ab") as file:
         file.write(b"more")
-    found.add(streamed(tmp_path / "b").fingerprint())
     pool = pool_in(tmp_path / "b")
-    found.add(StreamedImages.of(replace(pool, image_size=SIZE + 1), 0).fingerprint())
-    found.add(StreamedImages.of(pool.take(np.arange(9)), 0).fingerprint())
+    for one in (pool, replace(pool, image_size=SIZE + 1), pool.take(np.arange(9))):
+        found.add(StreamedImages.of(one, 0).fingerprint())
     assert len(found) == 5
 
 

@@ -125,23 +125,6 @@ def test_every_part_has_the_classes_in_their_shares_to_within_one_image(
         assert np.abs(counts_in(source, part) - len(part) * shares).max() <= 1
 
 
-def test_the_same_seed_splits_the_same_and_another_one_differently() -> None:
-    source, before = source_of([50, 40, 30]), np.random.get_state()[1].tolist()  # type: ignore[index]
-    first, second, other = split(source, 30, 20, 7), split(source, 30, 20, 7), split(source, 30, 20, 8)
-    for part, same, different in zip(parts_of(first), parts_of(second), parts_of(other), strict=True):
-        assert np.array_equal(part, same)
-        assert not np.array_equal(part, different)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
-
-
-def test_a_validation_pool_of_its_own_is_taken_as_it_is_and_leaves_training_whole() -> None:
-    source = source_of([20, 30], val=[7, 5], own_test=True)
-    splits = split(source, None, None, 0)
-    assert splits.val.tolist() == list(range(12))
-    assert splits.train.tolist() == list(range(50))
-    assert splits.test is None
-
-
 def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> None:
     for val, own_test, parts in (
         (None, False, ["train", "val", "test"]),
@@ -155,20 +138,8 @@ def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> No
         assert re.findall("train|val|test", str(raised.value)) == parts
 
 
-@pytest.mark.parametrize(
-    ("train_size", "val_size", "words"),
-    [
-        (50, 31, ["train_size", "2", "49", "got 50"]),
-        (None, 1, ["val_size", "2", "78", "got 1"]),
-        (None, 79, ["val_size", "2", "78", "got 79"]),
-        (1, None, ["train_size", "2", "64", "got 1"]),
-    ],
-)
-def test_sizes_that_do_not_fit_are_refused_with_what_there_is(
-    train_size: int | None, val_size: int | None, words: list[str]
-) -> None:
-    with pytest.raises(DataError) as raised:
-        split(source_of([50, 50]), train_size, val_size, 0)
-    message = str(raised.value)
-    assert all(word in message for word in words), message
-    assert len(message.splitlines()) == 1
+def test_sizes_that_do_not_fit_are_refused_with_what_there_is() -> None:
+    for train_size, val_size, named in ((50, 31, "train_size .* 49"), (None, 79, "val_size .* 78"), (1, None, "got 1")):
+        with pytest.raises(DataError, match=named) as raised:
+            split(source_of([50, 50]), train_size, val_size, 0)
+        assert len(str(raised.value).splitlines()) == 1
