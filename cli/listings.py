@@ -192,6 +192,6 @@ def doctor(device: str) -> None:
     seconds = self_test(chosen)
     same = ", which found the same" if chosen.type == "cpu" else ""
     say(
-        f"self-test on {chosen}: ok, a search of {EPOCHS} epochs on the embedded digits, and one that was stopped and "
-        f"resumed{same} ({seconds:.0f} s)"
+        f"self-test on {chosen}: ok, a search of {EPOCHS} epochs on the embedded digits, and one that was "
+        f"resumed after half of them{same} ({seconds:.0f} s)"
     )

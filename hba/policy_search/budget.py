@@ -9,13 +9,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
 from hba.algorithms import Algorithm, LambdaSteps
 from hba.errors import SettingsError
-from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import ImageSearchContext
 from hba.training.metrics import measure
 from hba.utils.seeding import default_generators
@@ -38,51 +36,34 @@ def within(
 ) -> ImageSearchContext:
     """The same search with the epochs that end within so many seconds, and a note that says so.
 
-    began: when the seconds began, a time of the clock. saves: into a folder, with a report. Raises SettingsError if not
-    one epoch fits, and if the settings do not go with so few.
+    began: when the seconds began, by the clock. saves: whether the search writes a folder with a report. Raises
+    SettingsError if not one epoch fits, or if other settings need more epochs than fit.
     """
     algorithm, every = context.config.algorithm, context.config.measured_every
     updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    costs = measured(context, seconds, clock)
+    seconds_of_warm_up_step, seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
         """Seconds of a search from its first step on, validated after the first and the last epoch too."""
         steps = epochs * updates.steps_per_epoch
         warm_up_steps = min(steps, updates.warm_up_of(epochs) * updates.steps_per_epoch)
-        training = warm_up_steps * costs.warm_up_step + (steps - warm_up_steps) * costs.step
-        return training + (epochs // every + 2) * costs.validation + (REPORT_SECONDS if saves else 0.0)
-
-    def needed(epochs: int) -> int:
-        """The budget of a search that has as many epochs."""
-        return math.ceil(clock() - began + cost(epochs) / PLANNED_SHARE)
+        training = warm_up_steps * seconds_of_warm_up_step + (steps - warm_up_steps) * seconds_of_step
+        return training + (epochs // every + 2) * seconds_of_validation + (REPORT_SECONDS if saves else 0.0)
 
     epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
     if epochs == 0:
-        raise SettingsError(f"budget_seconds must be at least about {needed(1)} for one epoch, got {seconds:g}")
-    note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s"
-    if updates.advice(epochs) is not None:
-        advised = updates.advised_epochs()
-        note += f"; about {advised} would take {needed(advised)} s"
-    try:
-        config = SearchConfig.make({**dict(context.config), "epochs": epochs})
-    except SettingsError as error:
-        raise SettingsError(f"{note}, but {error}") from None
+        needed = math.ceil(clock() - began + cost(1) / PLANNED_SHARE)
+        raise SettingsError(f"budget_seconds must be at least about {needed} for one epoch, got {seconds:g}")
+    config = context.config.changed({"epochs": epochs})
+    note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s."
     task = replace(context.task, config=config)
-    return replace(context, config=config, task=task, start_notes=(*context.start_notes, f"{note}."))
+    return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
 
 
-class Costs(NamedTuple):
-    """Seconds of a training step before the policy moves, of one after with its share of the policy steps, and of a
-    pass over all validation images.
+def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float, float]:
+    """Seconds of a training step in the warm-up, of one after it with its share of the policy steps, and of a pass over
+    all validation images. A copy of the search is timed, which leaves no trace.
     """
-
-    warm_up_step: float
-    step: float
-    validation: float
-
-
-def measured(context: ImageSearchContext, budget: float, clock: Clock) -> Costs:
-    """Time a copy of the search, which leaves no trace."""
     task, algorithm = context.task, context.config.algorithm
     seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
     with default_generators(task.device):
@@ -100,12 +81,12 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> Costs:
 
         if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
             warm_ups = (algorithm.model_copy(update={"warm_up_epochs": epochs}) for epochs in (MANY_EPOCHS, 0))
-            warm_up_step, step = map(seconds_of_step, warm_ups)
+            of_warm_up, of_step = map(seconds_of_step, warm_ups)
         else:
-            warm_up_step = step = seconds_of_step(algorithm)
+            of_warm_up = of_step = seconds_of_step(algorithm)
         begun = clock()
         measure(state.to_module(), task.val, task.preprocessing.measure)
-        return Costs(warm_up_step, step, clock() - begun)
+        return of_warm_up, of_step, clock() - begun
 
 
 def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock: Clock) -> float:

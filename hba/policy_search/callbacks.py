@@ -8,8 +8,6 @@ from hba.policy_search.result import SearchResult
 from hba.utils.progress import EventFiles, ShowsBar
 from hba.utils.text import first_of
 
-SHOWN_REGULARIZERS = 2
-
 
 class SearchCallback:
     """Override the methods that you need; the defaults do nothing. All are called in the thread that searches."""
@@ -50,15 +48,13 @@ class SearchProgress(ShowsBar, SearchCallback):
     `text` describes the last epoch.
     """
 
-    unit, n_shown = "images", SHOWN_REGULARIZERS
+    unit = "images"
 
     def __init__(self) -> None:
         super().__init__()
-        self.n_epochs = 0
-        self.validation_error = "-"
-        self.text = ""
+        self.n_epochs, self.validation_error, self.text = 0, "-", ""
         self.regularizers: Container[str] = ()
-        self.values: Mapping[str, float] = {}
+        self.values: list[str] = []
 
     def planned(self, plan: Any) -> None:
         self.regularizers = plan.regularizers
@@ -73,12 +69,11 @@ class SearchProgress(ShowsBar, SearchCallback):
         self.bar.advance_to(step)
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        self.values = values
+        self.values = [f"{name} {value:.3g}" for name, value in values.items() if name in self.regularizers]
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        values = [f"{name} {value:.3g}" for name, value in self.values.items() if name in self.regularizers]
-        parts = [f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}"]
-        self.text = "; ".join([*parts, *([first_of(values, self.n_shown)] if values else [])])
+        regularizers = f"; {first_of(self.values)}" if self.values else ""
+        self.text = f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}{regularizers}"
         self.bar.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
@@ -89,29 +84,21 @@ class SearchProgress(ShowsBar, SearchCallback):
 
 
 class TensorBoardLogger(SearchCallback):
-    """Writes TensorBoard events into a folder: losses, errors and the policy.
+    """Writes TensorBoard events into a folder: losses, errors and the policy, such as `Rotate/1/magnitude`.
 
     Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. If the events
-    cannot be written, one ReportWarning says so and the search goes on without them. Raises SettingsError if
+    cannot be written, one ReportWarning says so and the search continues without them. Raises SettingsError if
     tensorboard is not installed.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._events = EventFiles(folder, "search")
-        self._regularizers: Container[str] = ()
 
     def planned(self, plan: Any) -> None:
-        self._regularizers = plan.regularizers
         self._events.begin(purge_step=plan.epochs_done + 1)
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        self._events.scalars({self._tag(name): value for name, value in values.items()}, epoch)
-
-    def _tag(self, name: str) -> str:
-        """`Rotate.1.magnitude` as `magnitude/Rotate.1` and `dropout.fc1` as `regularizer/dropout.fc1`, because
-        TensorBoard groups tags by their prefix.
-        """
-        return f"regularizer/{name}" if name in self._regularizers else "/".join(name.rsplit(".", 1)[::-1])
+        self._events.scalars({name.replace(".", "/"): value for name, value in values.items()}, epoch)
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         measured = {f"search/{name}": value for name, value in metrics.items() if value is not None and name != "epoch"}

@@ -5,7 +5,6 @@ skipped, and at the end report.html. Every file is written whole. The checkpoint
 other files can be made again from it.
 """
 
-import contextlib
 import io
 import json
 import zipfile
@@ -39,21 +38,18 @@ class RunFolder:
 
     def check_free(self) -> None:
         """Raise RunError if the folder already holds a run that has found something."""
-        if self.has_checkpoint():
+        if self.has_checkpoint() or self.policy.exists():
             raise RunError(f"{self.path} already holds a run: add --resume to resume it, or choose another --out")
-        if self.policy.exists():
-            raise RunError(f"{self.path} already holds a schedule, {self.policy.name}: choose another --out")
 
     def write_config(self, settings: Mapping[str, Any], own: Sequence[str] = ()) -> None:
         """Write config.json. own: settings that are replaced by an object of the user's."""
         content = {**settings, **({OWN: list(own)} if own else {})}
         write_text(self.config, json.dumps(content, indent=2) + "\n")
 
-    def save_metrics(self, metrics: Sequence[Mapping[str, float | None]], columns: Sequence[str]) -> None:
+    def save_metrics(self, metrics: Sequence[Mapping[str, float | None]]) -> None:
         """Write metrics.csv; what was not measured is empty."""
-        rows = [[row.get(name) for name in columns] for row in metrics]
-        lines = [["" if value is None else str(round(value, 6)) for value in row] for row in rows]
-        write_text(self.metrics, "".join(",".join(line) + "\n" for line in [columns, *lines]))
+        lines = [["" if value is None else str(round(value, 6)) for value in row.values()] for row in metrics]
+        write_text(self.metrics, "".join(",".join(line) + "\n" for line in [[*metrics[0]], *lines]))
 
     def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
         """identity: what must be the same when the run is resumed, by a name that a person understands."""
@@ -76,18 +72,13 @@ class RunFolder:
             try:
                 content = _read_checkpoint(path)
                 break
-            except Exception as error:
-                # A broken file can make the reader raise anything.
+            except Exception as error:  # A broken file can make the reader raise anything.
                 broken.append(f"{path} cannot be read ({reason_of(error)})")
         else:
             raise RunError(f"{'; '.join(broken)}; what was found is in {self.policy.name}, but cannot be resumed")
         if not isinstance(content, dict) or content.get("version") != CHECKPOINT_VERSION:
-            raise RunError(
-                f"{path} must be a checkpoint of version {CHECKPOINT_VERSION}, the one that hba resumes now; resume it "
-                "with the version that began it, or start anew with another --out"
-            )
-        stored = content["identity"]
-        for name in {**identity, **stored}:
+            raise RunError(f"{path} is of another version of hba; resume it with that, or choose another --out")
+        for name in {**identity, **(stored := content["identity"])}:
             if stored.get(name) != identity.get(name):
                 raise RunError(
                     f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {identity.get(name)}); "
@@ -95,8 +86,7 @@ class RunFolder:
                 )
         if broken:
             # Otherwise the next save would move the broken file over the one that can be read.
-            with contextlib.suppress(OSError):
-                self.checkpoint.replace(self.checkpoint.with_name("checkpoint_broken.pt"))
+            self.checkpoint.unlink(missing_ok=True)
         return content["state"], f"{broken[0]}; resumed from the one before it, {path.name}" if broken else None
 
 

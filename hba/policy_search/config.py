@@ -2,10 +2,10 @@
 
 import json
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny
 
@@ -23,7 +23,7 @@ from hba.regularization.regularizer import Hyperparameter
 from hba.report.run import CONFIG_NAME, OWN
 from hba.schedule.library import of_several_seeds
 from hba.utils.files import read_text, reason_of
-from hba.utils.settings import words
+from hba.utils.settings import Settings, words
 from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
@@ -35,27 +35,111 @@ DROPPED: Mapping[str, Any] = MappingProxyType(
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
 computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
-OF_OPERATIONS = (
-    *("space", "operations", "interpolation", "count", "init", "initial_fraction"),
-    *("spread_over", "spread_share", "strength_learning_rate"),
-)
-"""Settings without effect if operations are not tuned."""
 START = ("init", "init_from", "initial_fraction")
-"""Three settings that together say where a search begins."""
-
-T = TypeVar("T")
+"""Settings that together say where a search begins."""
 
 
-class SearchConfig(CommonSearchConfig):
-    """A policy search. In files, in Python and on the command line, the algorithm's settings stand flat beside the
-    others, and `algorithm` is its name; here they are `config.algorithm`.
+class AlgorithmConfig(Settings):
+    """Settings of a search and of its algorithm. In files and in arguments, all of them stand flat beside each other,
+    and `algorithm` is a name; here the algorithm's settings are `config.algorithm`.
     """
+
+    algorithms: ClassVar[Mapping[str, type[Algorithm]]] = ALGORITHMS
+    idle: ClassVar[tuple[str, ...]] = ()
+    """Settings of these algorithms that have no effect here."""
+    algorithm: SerializeAsAny[Algorithm]
+
+    @classmethod
+    def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
+        raise NotImplementedError
+
+    @classmethod
+    def find_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
+        """The class that `algorithm` names, or is; SettingsError if it is none, or has the name of another."""
+        given = settings.get("algorithm", cls.default_algorithm(settings))
+        kind = cls.algorithms.get(given) if isinstance(given, str) else given
+        if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
+            names = ", ".join(map(repr, cls.algorithms))
+            meant = did_you_mean(given, cls.algorithms) if isinstance(given, str) else ""
+            raise SettingsError(
+                f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}"
+            )
+        name = getattr(kind, "name", None)
+        if not isinstance(name, str) or cls.algorithms.get(name, kind) is not kind:
+            raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
+        return kind
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """Check flat settings, also those of the algorithm; SettingsError says in one line what is wrong.
+
+        algorithm: a name, an Algorithm of your own or of hba.algorithms, or the class of one.
+        """
+        settings = flattened(settings)
+        kind = cls.find_algorithm(settings)
+        able = kind.model_fields.keys() - {*cls.idle}
+        common = {name: value for name, value in settings.items() if name not in able}
+        for name in [name for name in common if name not in cls.model_fields]:
+            if name in ALGORITHM_SETTINGS:
+                raise SettingsError(f"{name} has no effect on the algorithm {kind.name}; remove it")
+            known = (*cls.model_fields, *able, *sorted(ALGORITHM_SETTINGS))
+            raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
+        algorithm = kind.make({name: value for name, value in settings.items() if name in able})
+        config = super().make({**common, "algorithm": algorithm})
+        algorithm.check(config)  # type: ignore[arg-type]
+        tunes_weight_decay = "weight-decay" in config.tune  # type: ignore[attr-defined]
+        if tunes_weight_decay and getattr(algorithm, "response_weight_decay", None) is not None:
+            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
+        return config
+
+    @classmethod
+    def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
+        """The settings in the config.json of a run. algorithm: the class of the run's algorithm, if it is your own."""
+        idle = {OWN, "probes", *(name for name, value in DROPPED.items() if stored.get(name) == value)}
+        known = {name: value for name, value in stored.items() if name not in idle}
+        if algorithm is not None and algorithm.name == stored.get("algorithm"):
+            known["algorithm"] = algorithm
+        return cls.make(known)
+
+    def resolved(self) -> Self:
+        return self
+
+    def flat(self) -> dict[str, Any]:
+        """All settings as JSON values, by name."""
+        common = self.model_dump(mode="json", exclude={"algorithm"})
+        of_algorithm = self.algorithm.model_dump(mode="json", exclude={*self.idle})
+        return {**common, "algorithm": self.algorithm.name, **of_algorithm}
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """The same settings, but for those given, which are flat."""
+        return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
+
+
+def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the class of an algorithm that is an object, beside the settings that were given to it."""
+    algorithm = settings.get("algorithm")
+    if not isinstance(algorithm, Algorithm):
+        return dict(settings)
+    of_algorithm = {name: getattr(algorithm, name) for name in algorithm.model_fields_set}
+    if twice := [name for name in settings if name in type(algorithm).model_fields]:
+        raise SettingsError(f"{twice[0]} must be set in the algorithm itself, which is not a name")
+    return {**settings, **of_algorithm, "algorithm": type(algorithm)}
+
+
+class SearchConfig(CommonSearchConfig, AlgorithmConfig):
+    """All settings of a policy search."""
 
     algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Lookahead)
     """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
     6); hba-lookahead, both at once; joint, lookahead for what acts on images and hba for the other regularizers, the
     default where such are tuned; what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); or
     what it builds on, stn and delta-stn."""
+
+    @classmethod
+    def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
+        """One that can move everything that is tuned."""
+        is_only_policy = words(settings.get("tune", AUGMENTATION)) in ([AUGMENTATION], (AUGMENTATION,))
+        return Lookahead if is_only_policy else Joint
 
     def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
         """The space that these settings name. regularizers: what is tuned beside the operations, if they are tuned."""
@@ -66,23 +150,17 @@ class SearchConfig(CommonSearchConfig):
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Check flat settings, also those of the algorithm; SettingsError says in one line what is wrong.
-
-        algorithm: a name, an Algorithm of your own or of hba.algorithms, or the class of one.
-        """
-        kind, given = _algorithm_of(settings)
-        of_algorithm = {name: value for name, value in settings.items() if name in kind.model_fields}
-        common = {name: value for name, value in settings.items() if name not in of_algorithm}
-        for name in [name for name in common if name not in cls.model_fields]:
-            if name in ALGORITHM_SETTINGS:
-                raise SettingsError(f"{name} has no effect on the algorithm {kind.name}; remove it")
-            known = (*cls.model_fields, *kind.model_fields, *sorted(ALGORITHM_SETTINGS))
-            raise SettingsError(f"there is no setting {name}{did_you_mean(name, known)}")
-        if given is not None and of_algorithm:
-            raise SettingsError(f"{next(iter(of_algorithm))} must be set in the algorithm itself, which is not a name")
-        config = super().make({**common, "algorithm": given or kind.make(of_algorithm)})
-        _check_tuned(config)
-        config.algorithm.check(config)
+        config = super().make(settings)
+        name, kinds = config.algorithm.name, ALGORITHMS.items()
+        if "weight-decay" in config.tune and config.optimizer not in SGDS:
+            raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")
+        if config.fast and not config.algorithm.can_be_fast:
+            able = ", ".join(name for name, kind in kinds if kind.can_be_fast)
+            raise SettingsError(f"the algorithm {name} cannot be fast, only {able}; omit fast")
+        of_weights = [one for one in config.tune if one != AUGMENTATION and not acts_on_images(one.replace("-", "_"))]
+        if of_weights and not config.algorithm.tunes_training:
+            able = ", ".join(name for name, kind in kinds if kind.tunes_training)
+            raise SettingsError(f"{name} cannot tune {of_weights[0]}, which acts through the weights; only {able} can")
         return config
 
     @classmethod
@@ -91,178 +169,85 @@ class SearchConfig(CommonSearchConfig):
 
         paper: the algorithm is the paper's `hba`, unless the settings name another one of the paper's.
         """
-        settings = resolved_data(settings)
-        if paper:
-            settings = {"algorithm": Hypergradient.name, **settings}
-        kind, given = _algorithm_of(settings)
+        given = flattened(resolved_data({**({"algorithm": Hypergradient.name} if paper else {}), **settings}))
+        kind = cls.find_algorithm(given)
         if paper and kind not in PAPER_ALGORITHMS.values():
             names = ", ".join(PAPER_ALGORITHMS)
             raise SettingsError(f"paper needs one of the paper's algorithms ({names}), got {kind.name!r}")
-        data = settings.get("data") or (find_preset(preset)["data"] if preset else "digits")
+        data = given.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
-        values = values_of(preset, SEARCH_PRESETS, data, settings) if preset else {}
-        of_algorithm = kind.of_preset(values)
-        values = {name: value for name, value in values.items() if name not in ALGORITHM_SETTINGS}
-        if given is None:
-            values |= of_algorithm
-        else:
-            left_open = {name: value for name, value in of_algorithm.items() if name not in given.model_fields_set}
-            settings = {**settings, "algorithm": kind.make({**dict(given), **left_open})}
-        config = cls.make({**values, "data": data, **settings})
-        if not config.tunes_operations and (idle := [name for name in OF_OPERATIONS if name in settings]):
-            raise SettingsError(f"{idle[0]} has no effect where augmentation is not tuned; omit it, or extend tune")
-        return config
-
-    @classmethod
-    def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
-        """The settings in the config.json of a run. algorithm: the class of the run's algorithm, if it is your own."""
-        known = {name: value for name, value in without_dropped(stored).items() if name != OWN}
-        if algorithm is not None and algorithm.name == stored.get("algorithm"):
-            known["algorithm"] = algorithm
-        return cls.make(known)
+        values = values_of(preset, SEARCH_PRESETS, data, given) if preset else {}
+        common = {name: value for name, value in values.items() if name in CommonSearchConfig.model_fields}
+        return cls.make({**common, **kind.of_preset(values), "data": data, **given})
 
     def resolved(self) -> Self:
         """The same, with explicit image size, standardization and baseline, and numbers for words such as `half`."""
         return super().resolved().model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
 
-    def flat(self) -> dict[str, Any]:
-        """All settings as JSON values, by name."""
-        common = self.model_dump(mode="json", exclude={"algorithm"})
-        return {**common, "algorithm": self.algorithm.name, **self.algorithm.model_dump(mode="json")}
 
-    def changed(self, settings: Mapping[str, Any]) -> Self:
-        """The same settings, but for those given, which are flat."""
-        return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
+Config = TypeVar("Config", bound=AlgorithmConfig)
 
 
 def from_config(
-    path: Path, settings: Mapping[str, Any], own: Collection[str] = (), *, resume: bool = False, in_memory: bool = False
-) -> SearchConfig:
+    kind: type[Config],
+    path: Path,
+    settings: Mapping[str, Any],
+    own: Collection[str] = (),
+    *,
+    resume: bool = False,
+    in_memory: bool = False,
+) -> Config:
     """The settings of the run whose config.json, or folder, is at path, overridden by the settings that are given.
 
-    own: settings that are replaced by an object. resume: of the same run, so only settings that MAY_CHANGE and more
-    epochs can be given. in_memory: whether the images of a new run are in memory, so that the earlier split and reading
-    do not apply. Raises RunError if the file cannot be read, SettingsError for settings that contradict each other or
-    the run, and if the run had an object that is not given, and DataError if its images are gone and no others are
-    given.
+    own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE and more epochs can
+    be given. in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises
+    RunError if the file cannot be read, SettingsError for settings that contradict each other or the run and if objects
+    of the run are missing, and DataError if its data are gone and no others are given.
     """
-    file = path / CONFIG_NAME if path.is_dir() else path
-    given, kind = resolved_data(settings), None
-    if not isinstance(given.get("algorithm"), str | None):
-        kind, algorithm = _algorithm_of(given)
-        of_object = {} if algorithm is None else algorithm.model_dump(exclude_unset=True)
-        given = {**given, **of_object, "algorithm": kind.name}
-    earlier, components = read_config(file, lambda stored: SearchConfig.from_file(stored, kind))
-    missing = {*components} - {*own, *(() if resume else given)}
-    if differing := [*missing, *({*own} - {*components} if resume else ())]:
-        had, do = ("a", "give") if missing else ("no", "omit")
-        argument = "network" if differing[0] == "model" else differing[0]
-        raise SettingsError(f"the search of {file} had {had} {argument} of its own; {do} {argument} in Python")
+    file, given = path / CONFIG_NAME if path.is_dir() else path, flattened(resolved_data(settings))
+    algorithm = given.get("algorithm")
+    try:
+        content = json.loads(read_text(file))
+        earlier = kind.from_file(content, algorithm if isinstance(algorithm, type) else None)
+        components = content.get(OWN, ())
+    except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
+        unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
+        raise RunError(of_several_seeds(file.parent) or unread) from None
+    if {*components} - {*own, *(() if resume else given)} or (resume and {*own} - {*components}):
+        had, got = (" and ".join(one).replace("model", "network") or "nothing" for one in (components, own))
+        raise SettingsError(f"the search of {file} had {had} of your own, got {got}; give the same objects in Python")
+    before, name = earlier.flat(), getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
-        check_unchanged(path, earlier.flat(), given, {"algorithm"} & given.keys())
-        config = earlier.changed({name: value for name, value in given.items() if name != "algorithm"}).resolved()
-        check_unchanged(path, earlier.flat(), config.flat(), given.keys() - {*MAY_CHANGE})
+        if algorithm is not None:
+            _check_unchanged(path, before, {"algorithm": name})
+        config = earlier.changed({one: value for one, value in given.items() if one != "algorithm"}).resolved()
+        now = config.flat()
+        _check_unchanged(path, before, {one: now[one] for one in sorted(given.keys() - {*MAY_CHANGE})})
     else:
-        config = SearchConfig.make(_inherited(earlier, given, kind, "model" in own, in_memory)).resolved()
-    if "data" not in settings and config.data not in DATASET_NAMES and not Path(config.data).exists():
+        taken = of_earlier_run(before, given, has_own_network="model" in own)
+        dropped = {
+            *(DataConfig.model_fields if in_memory else ()),
+            *(START if given.keys() & {*START} else ()),
+            *(type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()),
+        }
+        taken = {one: value for one, value in taken.items() if one not in dropped}
+        config = kind.make({**taken, "algorithm": type(earlier.algorithm), **given}).resolved()
+    data = config.flat()["data"]
+    if "data" not in settings and data not in DATASET_NAMES and not Path(data).exists():
         raise DataError(
-            f"the images of {path} are no longer in {config.data}; name the data where they are now, as in hba search "
-            f"DIR {f'--out {path} --resume' if resume else f'--config {path}'}, or give images in memory again"
+            f"the data of {path} are no longer in {data}; name where they are now, as in hba search DIR "
+            f"{f'--out {path} --resume' if resume else f'--config {path}'}, or give images in memory again"
         )
     return config
 
 
-def _inherited(
-    earlier: SearchConfig,
-    given: Mapping[str, Any],
-    kind: type[Algorithm] | None,
-    has_own_network: bool,
-    in_memory: bool,
-) -> dict[str, Any]:
-    """The settings of a new search: those of the earlier one that apply, and those that are given.
-
-    kind: the class of the algorithm that is given, if it is not given by name.
-    """
-    taken = of_earlier_run(earlier.flat(), given, has_own_network=has_own_network)
-    algorithm: type[Algorithm] | str = type(earlier.algorithm)
-    dropped = {*(DataConfig.model_fields if in_memory else ()), *(() if given.keys().isdisjoint(START) else START)}
-    if given.get("algorithm", earlier.algorithm.name) != earlier.algorithm.name:
-        dropped |= ALGORITHM_SETTINGS | type(earlier.algorithm).model_fields.keys()
-        algorithm = kind or given["algorithm"]
-    taken = {name: value for name, value in taken.items() if name not in dropped}
-    return {**taken, **given, "algorithm": algorithm}
-
-
-def read_config(file: Path, make: Callable[[dict[str, Any]], T]) -> tuple[T, tuple[str, ...]]:
-    """What `make` makes of a config.json, and the settings that it lists as replaced by an object of the user's.
-
-    RunError if the file does not hold the settings of a search.
-    """
-    try:
-        content = json.loads(read_text(file))
-        return make(content), tuple(content.get(OWN, ()))
-    except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
-        unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
-        raise RunError(of_several_seeds(file.parent) or unread) from None
-
-
-def check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise SettingsError if one of the named settings of the run in a folder is not as before; epochs may be more."""
-    for name in sorted(names):
+def _check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise SettingsError if a setting is not as before in the run in a folder; epochs may be more."""
+    for name, given in now.items():
         # The file of the schedule to begin at may have another name now.
-        old, new = (one["values"] if isinstance(one, dict) else one for one in (before[name], now[name]))
+        old, new = (one["values"] if isinstance(one, dict) else one for one in (before[name], given))
         if old != new and not (name == "epochs" and new > old):
             raise SettingsError(
                 f"a resumed run keeps its settings, and may only get more epochs; {path} has {name} "
                 f"{reprlib.repr(old)} (given {reprlib.repr(new)})"
             )
-
-
-def without_dropped(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a config.json without probes, and without DROPPED ones that had no effect."""
-    idle = {"probes", *(name for name, value in DROPPED.items() if stored.get(name) == value)}
-    return {name: value for name, value in stored.items() if name not in idle}
-
-
-def _algorithm_of(settings: Mapping[str, Any]) -> tuple[type[Algorithm], Algorithm | None]:
-    """The class of the algorithm, and the algorithm itself if it is given as an object.
-
-    Without any, it is one that can move everything that is tuned.
-    """
-    if "algorithm" not in settings:
-        tune = words(settings.get("tune", AUGMENTATION))
-        # The setting itself refuses anything but a list of names.
-        is_more = isinstance(tune, list | tuple) and [*tune] != [AUGMENTATION]
-        return (Joint if is_more else Lookahead), None
-    given = settings["algorithm"]
-    if isinstance(given, str) and given in ALGORITHMS:
-        return ALGORITHMS[given], None
-    kind = given if isinstance(given, type) else type(given)
-    if not issubclass(kind, Algorithm):
-        names = ", ".join(map(repr, ALGORITHMS))
-        meant = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else ""
-        raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}")
-    name = getattr(kind, "name", None)
-    if not isinstance(name, str) or ALGORITHMS.get(name, kind) is not kind:
-        raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
-    return kind, given if isinstance(given, Algorithm) else None
-
-
-def _check_tuned(config: SearchConfig) -> None:
-    """Raise SettingsError if what is tuned, or fast, does not go with the other settings."""
-    name, kinds = config.algorithm.name, ALGORITHMS.items()
-    if "weight-decay" in config.tune:
-        if getattr(config.algorithm, "response_weight_decay", None) is not None:
-            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
-        if config.optimizer not in SGDS:
-            raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")
-    if config.fast and not config.algorithm.can_be_fast:
-        able = ", ".join(name for name, kind in kinds if kind.can_be_fast)
-        raise SettingsError(f"the algorithm {name} cannot be fast, only {able}; omit fast")
-    through_weights = [one for one in config.tune if one != AUGMENTATION and not acts_on_images(one.replace("-", "_"))]
-    if through_weights and not config.algorithm.tunes_training:
-        able = ", ".join(name for name, kind in kinds if kind.tunes_training)
-        raise SettingsError(
-            f"the algorithm {name} cannot tune {through_weights[0]}, which acts through the weights; choose one of "
-            f"{able}"
-        )

@@ -1,7 +1,7 @@
 """What a search is about to do, and what it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -14,9 +14,9 @@ from hba.schedule.schedule import Schedule
 class Plan:
     """What is known of every search before its first step.
 
-    model: its name, or the class of your own network. epochs_done: of a resumed search. policy_steps: over all epochs.
-    notes: sentences to read before the search goes on. regularizers: what is tuned besides operations, by name, with
-    the current values in natural units.
+    model: its name, or the class of your own network. epochs_done: of a resumed search. batch_size: images, or words,
+    of a training step. policy_steps: over all epochs. notes: sentences to read before the search begins. regularizers:
+    what is tuned besides operations, by name, with the current values in natural units.
     """
 
     model: str
@@ -25,6 +25,7 @@ class Plan:
     epochs: int
     epochs_done: int
     steps_per_epoch: int
+    batch_size: int
     policy_steps: int
     folder: Path | None
     notes: tuple[str, ...]
@@ -33,9 +34,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """What is known of a search on images before its first step.
-
-    test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
+    """test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
     are apart, None if nothing is known of any (images in memory). left_out: files that are not used. threads: of
     PyTorch on a CPU. processes: how many share every batch. image_size: side in pixels of the network's input.
     """
@@ -49,15 +48,12 @@ class SearchPlan(Plan):
     threads: int
     processes: int
     image_size: int
-    batch_size: int
     operations: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
-
-    schedule: one row for each finished epoch, None before the first. metrics: one mapping for each finished epoch.
+    """schedule: one row for each finished epoch, None before the first. metrics: one mapping for each finished epoch.
     finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
     trained network that belongs to lam. hypernetwork: hypernetwork.to_module(lam) returns the network of any other lam;
     None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes, and
@@ -65,23 +61,12 @@ class SearchResult:
     the first epoch, and if it could not be written.
     """
 
-    schedule: Schedule | None
-    metrics: tuple[Mapping[str, float | None], ...]
+    schedule: Schedule | None = field(repr=False)
+    metrics: tuple[Mapping[str, float | None], ...] = field(repr=False)
     finished: bool
-    network: nn.Module
-    hypernetwork: HyperNetwork | None
-    lam: Tensor
+    network: nn.Module = field(repr=False)
+    hypernetwork: HyperNetwork | None = field(repr=False)
+    lam: Tensor = field(repr=False)
     folder: Path | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), repr=False)
     report: Path | None = None
-
-    def __repr__(self) -> str:
-        """One line, without the tensors."""
-        last = self.metrics[-1] if self.metrics else {}
-        measured = "val_perplexity" if "val_perplexity" in last else "val_error_percent"
-        found = last.get(measured)
-        return (
-            f"SearchResult(epochs={len(self.metrics)}, finished={self.finished}, "
-            f"{measured}={None if found is None else round(found, 2)}, "
-            f"network={type(self.network).__name__}, folder={None if self.folder is None else str(self.folder)!r})"
-        )

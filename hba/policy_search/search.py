@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import nn
 
-from hba.algorithms import Algorithm
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import (
@@ -38,8 +37,8 @@ from hba.policy.space import SearchSpace
 from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import MAY_CHANGE, SearchConfig, from_config
-from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_config
+from hba.policy_search.context import OF_SPACE, ImageSearchContext
 from hba.policy_search.result import SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.preprocessing import network_input_size
@@ -71,22 +70,17 @@ def search(
     """Search an augmentation schedule in one training, by the setting `algorithm`.
 
     data: a dataset's name, a folder of images, images in memory, or a torch Dataset or list of (image, label), which is
-    read once, fitted to image_size and split by val_size; None is the preset's, or digits.
-    settings: fields of SearchConfig, and those of the algorithm. `algorithm` is a name, as in `algorithm="lookahead",
-    reward_draws=8`, or an algorithm with its settings, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`,
-    which may be of your own class.
-    paper: use the paper's algorithm, `hba`, unless another one of the paper's is given.
-    network: your own network instead of the setting `model`. Frozen parameters stay as they are; BatchNorm's running
-    statistics follow its train().
-    space: a search space, or the name of one. Your own operations must be registered.
-    out: the folder of the run.
-    resume: resume the run in `out` with its settings. Its images may have moved, and `epochs` may be more
-    (trainer.extend_epochs says what that means).
-    progress: show a bar in a terminal or a notebook.
-    budget_seconds: choose `epochs` so that the search ends within this time on this machine, counted from the call.
-    Some steps are measured first, which does not change what the search finds.
-    config: the config.json of an earlier search, or its folder, whose settings, except for the device, replace the
-    defaults.
+    read once, fitted to image_size and split by val_size; None is the preset's, or digits. settings: fields of
+    SearchConfig, and those of the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`, or
+    an object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your own class. paper: use
+    the paper's algorithm, `hba`, unless another one of the paper's is given. network: your own network instead of the
+    setting `model`. Frozen parameters stay as they are; BatchNorm's running statistics follow its train(). space: a
+    search space, or the name of one. Your own operations must be registered. out: the folder of the run. resume: resume
+    the run in `out` with its settings. Its images may have moved, and `epochs` may be more (trainer.extend_epochs says
+    what that means). progress: show a bar in a terminal or a notebook. budget_seconds: choose `epochs` so that the
+    search ends within this time on this machine, counted from the call. Some steps are measured first, which does not
+    change what the search finds. config: the config.json of an earlier search, or its folder, whose settings, except
+    for the device, replace the defaults.
 
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
@@ -96,22 +90,22 @@ def search(
     """
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")
-    fit = None if budget_seconds is None else partial(within, budget_seconds, time.monotonic())
+    fit = None
     if budget_seconds is not None:
-        if not isinstance(budget_seconds, int | float) or not 0 < budget_seconds < math.inf:
-            raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {budget_seconds!r}")
-        if resume or size() > 1 or "epochs" in settings:
+        is_time = isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
+        if not is_time or resume or size() > 1 or "epochs" in settings:
             raise SettingsError(
-                "budget_seconds chooses the epochs of a new search in one process; omit budget_seconds, or epochs, "
-                "resume and torchrun"
+                "budget_seconds must be a number of seconds above 0, for a new search in one process whose epochs it "
+                f"chooses; got {budget_seconds!r}"
             )
-        settings["epochs"] = MANY_EPOCHS
+        settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, time.monotonic())
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with rank0_only(run_lock(None if folder is None else folder.path)):
         # torchrun may have started the processes of this run again.
-        if broadcast_from_rank0(lambda: folder and folder.has_checkpoint() and is_restarted_in(folder.path)):
-            resume = True
+        resume = resume or broadcast_from_rank0(
+            lambda: folder is not None and folder.has_checkpoint() and is_restarted_in(folder.path)
+        )
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
@@ -133,22 +127,20 @@ def chosen_config(
 ) -> SearchConfig:
     """All settings of a search with these arguments of `search`. resumed: the folder of the run that is resumed."""
     given = {"resume": resumed is not None, "config": config is not None, "preset": bool(preset), "paper": paper}
-    names = [name for name, is_given in given.items() if is_given]
-    if len(names) > 1 and names != ["preset", "paper"]:
+    if len(names := [name for name, is_given in given.items() if is_given]) > 1 and names != ["preset", "paper"]:
         raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
     check_data(data, SearchData)
     own = custom_components(network, space)
-    of_space: dict[str, Any] = {} if space is None else {"space": space}
-    if isinstance(space, SearchSpace):
-        of_space = _tuned_by(space, settings)
+    if space is not None:
+        settings |= _tuned_by(space, settings) if isinstance(space, SearchSpace) else {"space": space}
 
     def choose(of_data: Mapping[str, Any]) -> SearchConfig:
-        values = {**settings, **of_space, **of_data}
+        values = {**settings, **of_data}
         if resumed is not None:
             # Only the first process is sure to see the folder.
-            return broadcast_from_rank0(lambda: from_config(resumed, values, own, resume=True))
+            return broadcast_from_rank0(lambda: from_config(SearchConfig, resumed, values, own, resume=True))
         if config is not None:
-            return from_config(Path(config), values, own, in_memory=isinstance(data, SearchData))
+            return from_config(SearchConfig, Path(config), values, own, in_memory=isinstance(data, SearchData))
         return SearchConfig.from_preset(values, preset, paper=paper).resolved()
 
     if isinstance(data, SearchData):
@@ -171,9 +163,8 @@ def custom_components(network: nn.Module | None, space: SearchSpace | str | None
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What your own space tunes, as the setting `tune`; SettingsError if it contradicts the settings."""
-    algorithm = settings.get("algorithm")
-    given = {*settings, *(algorithm.model_fields_set if isinstance(algorithm, Algorithm) else ())}
-    if idle := [name for name in ("operations", "interpolation", "count", "tune") if name in given]:
+    given = flattened(settings)
+    if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
     for operation in space.operations:
         check_known(operation)
@@ -192,8 +183,7 @@ def _search(
 ) -> SearchResult:
     """Read the images, make everything that the search needs, and run it.
 
-    given: settings that the user chose. own: by setting, the object of the user's that replaces it. fit: chooses the
-    epochs of a search with a budget.
+    given: settings that the user chose. own: as in custom_components. fit: chooses epochs by a budget.
     """
     network = own.get("model")
     if isinstance(network, nn.Module):

@@ -13,8 +13,6 @@ from typing import Any
 import torch
 
 from hba.data.config import LAST_SEED, resolved_data
-from hba.data.images import SearchData
-from hba.data.load import is_dataset
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first, size
 from hba.errors import DivergedError, RunError, SettingsError
@@ -24,17 +22,13 @@ from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.search import chosen_config, custom_components, search
 from hba.report.over_seeds import OverSeeds
-from hba.report.page import REPORT_NAME
 from hba.report.run import OWN
 from hba.schedule.library import seed_folder, seed_folders
-from hba.schedule.schedule import Schedule
 from hba.utils.files import read_text, run_lock
 from hba.utils.text import first_of
 
-OnDone = Callable[[int, Path], None]
-"""Called with the seed of a search that has ended, and its folder."""
-OF_OBJECTS = ("network", "space", "algorithm")
-"""Arguments that may be objects, which no file holds; they are given again to a search that is resumed."""
+OBJECTS = ("network", "space", "algorithm")
+"""Arguments that may be objects, which no file holds."""
 
 
 def repeated_search(
@@ -46,7 +40,7 @@ def repeated_search(
     jobs: int = 1,
     cluster: str | None = None,
     callback: SearchCallback | None = None,
-    on_done: OnDone = lambda seed, folder: None,
+    on_done: Callable[[int, Path], None] = lambda seed, folder: None,
     **settings: Any,
 ) -> OverSeeds | None:
     """Search as often as `seeds` says, with the setting `seed` and the numbers after it, and compare the schedules.
@@ -55,7 +49,7 @@ def repeated_search(
     settings: as hba.search takes them, except for a budget. resume: continue the searches that were stopped, and run
     those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
     PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all searches, where
-    there is one job. on_done: called after each search.
+    there is one job. on_done: called after each search, with its seed and its folder.
 
     Returns None where the callback stopped a search. Raises HbaError for what cannot work. A search whose loss is not
     finite does not end the others; DivergedError names it at the end.
@@ -66,22 +60,23 @@ def repeated_search(
         broadcast_from_rank0(lambda: stack.enter_context(run_lock(folder)) and None)
         resume = broadcast_from_rank0(lambda: resume or is_restarted_in(folder))
         machines = stack.enter_context(connected(cluster))
-        choose = _more_seeds if resume else _new_seeds
-        wanted = broadcast_from_rank0(lambda: choose(folder, data, seeds, settings))
+        wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
         if is_first():
             note_launch(folder)
-        given = _given_again(data, settings, resume)
-        left = broadcast_from_rank0(lambda: [one for one in wanted if not _has_ended(folder, one, settings)])
-        n_jobs = min(jobs, len(left))
         # Each search finds its own device.
-        cpu = torch.device("cpu")
+        n_jobs, cpu = min(jobs, len(wanted)), torch.device("cpu")
         executor: Executor = ProcessExecutor(cpu, n_jobs) if n_jobs > 1 else SerialExecutor(cpu)
-        if machines is not None and left:
-            stored = json.loads(read_text(RunFolder(seed_folder(folder, left[0])).config))
+        if machines is not None:
+            stored = json.loads(read_text(RunFolder(seed_folder(folder, wanted[0])).config))
             executor = RayExecutor(machines, machines.needs(str(settings.get("device") or stored["device"])))
+        # A new search finds its settings in its folder, but for objects.
+        in_no_file = [name for name in OBJECTS if not isinstance(settings.get(name), str | None)]
+        given = {name: settings[name] for name in (settings if resume else in_no_file)}
         given["callback"] = callback if isinstance(executor, SerialExecutor) else None
+        given["data"] = resolved_data({"data": data})["data"]
+        given.pop("seed", None)
         diverged = []
-        ended = stack.enter_context(contextlib.closing(executor.run(_search, left, Shared((folder, given)))))
+        ended = stack.enter_context(contextlib.closing(executor.run(_search, wanted, Shared((folder, given)))))
         for _, (seed, error, is_finished) in ended:
             if error is not None:
                 diverged.append(f"seed {seed}: {error}")
@@ -104,56 +99,34 @@ def _check(seeds: int | None, resume: bool, jobs: int, cluster: str | None, sett
         raise SettingsError("a budget would end each search with another number of epochs; give epochs")
 
 
-def _new_seeds(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any]) -> list[int]:
-    """The seeds of new searches; their settings are written at once, so that each can be begun, or resumed."""
-    runs = [RunFolder(path) for path in seed_folders(folder).values()]
-    if any(run.has_checkpoint() or run.policy.exists() for run in runs):
-        raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
-    config = chosen_config(data, **settings)
-    wanted = [*range(config.seed, config.seed + (seeds or 0))]
-    own = custom_components(settings.get("network"), settings.get("space"))
-    _write_configs(folder, wanted, config.flat(), [*own])
-    return wanted
+def _write_configs(
+    folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], resume: bool
+) -> Sequence[int]:
+    """Write the settings of each search that has none yet; return the seeds of all.
 
-
-def _more_seeds(folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any]) -> list[int]:
-    """The seeds of searches that are resumed, and of further ones, which get the settings of the first."""
-    there = sorted(seed for seed, path in seed_folders(folder).items() if RunFolder(path).config.exists())
-    if not there:
+    Further searches of a folder that is resumed get the settings of its first one.
+    """
+    runs = {seed: RunFolder(path) for seed, path in sorted(seed_folders(folder).items())}
+    there = [seed for seed, run in runs.items() if resume and run.config.exists()]
+    if there:
+        stored = json.loads(read_text(runs[there[0]].config))
+        own, first = stored.pop(OWN, ()), there[0]
+    elif resume:
         raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
-    wanted = there if seeds is None else [*range(there[0], there[0] + seeds)]
-    if settings.get("seed", there[0]) != there[0] or not {*there} <= {*wanted}:
+    elif any(run.has_checkpoint() or run.policy.exists() for run in runs.values()):
+        raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
+    else:
+        stored = chosen_config(data, **settings).flat()
+        own, first = [*custom_components(settings.get("network"), settings.get("space"))], stored["seed"]
+    wanted = there if seeds is None else range(first, first + seeds)
+    if settings.get("seed", first) != first or not {*there} <= {*wanted}:
         raise SettingsError(f"resumed searches keep their seeds, and may only get more; {folder} has {there}")
-    stored = json.loads(read_text(RunFolder(seed_folder(folder, there[0])).config))
-    own = stored.pop(OWN, ())
-    _write_configs(folder, [seed for seed in wanted if seed not in there], stored, own)
-    return wanted
-
-
-def _write_configs(folder: Path, seeds: Sequence[int], settings: Mapping[str, Any], own: Sequence[str]) -> None:
-    if seeds and seeds[-1] > LAST_SEED:
-        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {seeds[-1]}; give fewer, or a lower seed")
-    for seed in seeds:
+    if wanted[-1] > LAST_SEED:
+        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {wanted[-1]}; give a lower seed")
+    for seed in {*wanted} - {*there}:
         seed_folder(folder, seed).mkdir(exist_ok=True)
-        RunFolder(seed_folder(folder, seed)).write_config({**settings, "seed": seed}, own)
-
-
-def _given_again(data: Any, settings: Mapping[str, Any], resume: bool) -> dict[str, Any]:
-    """Arguments of each search that its folder does not hold: objects, and of a resumed search all that are given."""
-    if not (data is None or is_dataset(data) or isinstance(data, SearchData)):
-        data = resolved_data({"data": data})["data"] if resume else None
-    objects = [name for name in OF_OBJECTS if not isinstance(settings.get(name), str | None)]
-    names = [name for name in settings if name != "seed"] if resume else objects
-    return {"data": data, **{name: settings[name] for name in names}}
-
-
-def _has_ended(folder: Path, seed: int, settings: Mapping[str, Any]) -> bool:
-    """Whether a search has as many epochs as are asked for now, and a report."""
-    files = RunFolder(seed_folder(folder, seed))
-    if not (files.policy.exists() and (files.path / REPORT_NAME).exists()):
-        return False
-    epochs = settings.get("epochs") or json.loads(read_text(files.config)).get("epochs")
-    return Schedule.load(files.policy).epochs == epochs
+        RunFolder(seed_folder(folder, seed)).write_config({**stored, "seed": seed}, own)
+    return wanted
 
 
 def _search(

@@ -18,7 +18,7 @@ from hba.errors import DivergedError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.context import Metrics, SearchContext, row_of
+from hba.policy_search.context import Metrics, SearchContext
 from hba.policy_search.result import SearchResult
 from hba.schedule.schedule import Schedule
 from hba.training.optim import WITHOUT_EPOCHS
@@ -32,11 +32,10 @@ VALUE_DIGITS = 6
 
 @dataclass
 class History:
-    """Everything that was noted in the finished epochs.
+    """Everything that was noted in the finished epochs, for each of them a row, a spread and metrics.
 
-    epochs: how many there are to be. rows: one row of values (n,) in natural units for each finished epoch. spreads:
-    one number for each, in logits, or one list (n,) if the noise is learnt. metrics: one mapping for each. seconds:
-    computing time so far, over all runs. lengthened: one entry for each time that the search was given more epochs.
+    epochs: how many there are to be. rows: values (n,) in natural units. spreads: a number in logits, or a list (n,) if
+    the noise is learnt. seconds: computing time so far, over all runs. lengthened: one entry for each extension.
     """
 
     epochs: int
@@ -47,10 +46,8 @@ class History:
     lengthened: list[dict[str, int]] = field(default_factory=list)
 
     def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
-        """Add an epoch that ended, with its row and spread, which are rounded here.
-
-        A row keeps six decimals, and more of a value whose range is narrower than a tenth. Of a regularizer it keeps
-        six digits, because six decimals of a weight decay of 1e-6 would be a single digit.
+        """Add an epoch that ended, rounded to six decimals, or more for a value whose range is narrower than a tenth. A
+        regularizer keeps six digits, because six decimals of a weight decay of 1e-6 would be a single digit.
         """
         spreads = [round(one, VALUE_DIGITS) for one in (spread if isinstance(spread, list) else [spread])]
         self.spreads.append(spreads if isinstance(spread, list) else spreads[0])
@@ -69,8 +66,7 @@ class SearchTrainer:
     """One search, at its first step, or where the run in the folder was stopped. folder: None saves nothing."""
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
-        algorithm = context.config.algorithm
-        self.context, self.folder = context, folder
+        self.context, self.folder, algorithm = context, folder, context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
         self.history = History(context.config.epochs)
         self.updates = algorithm.update_schedule.at(self.state.steps_per_epoch)
@@ -87,31 +83,31 @@ class SearchTrainer:
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
         context, state, history, config = self.context, self.state, self.history, self.context.config
+        space = context.task.space
         # Before anything is trained, so that a state that cannot be saved is refused.
         self.save()
+        policy_steps = self.updates.policy_steps(config.epochs, lengthened=history.lengthened)
         plan = context.plan(
-            self.updates,
             model=context.model,
             n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
             device=str(state.device),
             epochs=config.epochs,
             epochs_done=len(history.rows),
             steps_per_epoch=state.steps_per_epoch,
-            policy_steps=self.updates.policy_steps(config.epochs, lengthened=history.lengthened),
+            policy_steps=policy_steps,
             folder=None if self.folder is None else self.folder.path,
-            notes=tuple(filter(None, self.notes)),
-            regularizers=context.regularizers(state),
+            notes=tuple(filter(None, (*self.notes, self.updates.advice(config.epochs, policy_steps)))),
+            regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
         )
         callback.planned(plan)
         total_steps = config.epochs * state.steps_per_epoch
-        callback.started(state.step, total_steps, context.inputs_per_step(state), config.epochs)
+        callback.started(state.step, total_steps, plan.batch_size, config.epochs)
         stop = Agreement(callback.stop_requested)
         while state.step < total_steps and not stop.reached():
             config.algorithm.step(context.task, state)
             if state.step % state.steps_per_epoch == 0:
                 self._close_epoch()
-                row = dict(zip(context.task.space.names, history.rows[-1], strict=True))
-                callback.policy_noted(len(history.rows), row)
+                callback.policy_noted(len(history.rows), dict(zip(space.names, history.rows[-1], strict=True)))
                 callback.epoch_done(history.metrics[-1])
                 if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
                     self.save()
@@ -123,29 +119,30 @@ class SearchTrainer:
         return result
 
     def _close_epoch(self) -> None:
-        """Note the row and the metrics of an epoch that ended; DivergedError if row or loss is not finite."""
+        """Note the row and the metrics of an epoch that ended; DivergedError if row or training loss is not finite."""
         context, state = self.context, self.state
         epoch, space = len(self.history.rows) + 1, context.task.space
         train_loss, train_error_percent, lambda_loss = state.totals.means()
-        row = row_of(space, state.lam)
+        row = self._row()
         metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
-        if is_finite := all(map(math.isfinite, (train_loss, *row))):
-            metrics |= context.measure(state, epoch, train_loss, train_error_percent)
-        val_loss = metrics.get("val_loss")
-        if context.needs_finite_validation and val_loss is not None:
-            is_finite = is_finite and math.isfinite(val_loss)
-        if not is_finite:
+        if not all(map(math.isfinite, (train_loss, *row))):
             self._save_found()
-            kept = f"; the {epoch - 1} epochs before it are in {self.folder.policy}" if self.folder else ""
-            before = kept if epoch > 1 else ""
+            folder = self.folder if epoch > 1 else None
+            kept = f"; the {epoch - 1} epochs before it are in {folder.policy}" if folder else ""
             rate = context.config.learning_rate
-            raise DivergedError(f"the loss of epoch {epoch} is not finite{before}; try a learning rate below {rate:g}")
-        if val_loss is not None:
+            raise DivergedError(f"the loss of epoch {epoch} is not finite{kept}; try a learning rate below {rate:g}")
+        metrics |= context.measure(state, epoch, train_loss, train_error_percent)
+        if (val_loss := metrics["val_loss"]) is not None:
             state.learner.observe(val_loss)
         state.totals.reset()
-        metrics = {**metrics, "learning_rate": metrics.get("learning_rate", state.learner.learning_rate)}
+        metrics.setdefault("learning_rate", state.learner.learning_rate)
         self._count_seconds()
         self.history.note(row, context.config.algorithm.spread_now(context.task, state), metrics, space)
+
+    def _row(self) -> list[float]:
+        """The current hyperparameters in natural units."""
+        row: list[float] = self.context.task.space.decode(self.state.lam.detach().double()).tolist()
+        return row
 
     def _count_seconds(self) -> None:
         now = time.monotonic()
@@ -153,10 +150,7 @@ class SearchTrainer:
         self.last_clock = now
 
     def save(self) -> None:
-        """Write everything that the search can be resumed from.
-
-        Raises SettingsError for the state of your own algorithm that no file can hold; what was found is saved first.
-        """
+        """Write what was found and a checkpoint. SettingsError if a state of your own algorithm cannot be saved."""
         if self.folder is None:
             return
         self._count_seconds()
@@ -175,7 +169,7 @@ class SearchTrainer:
         """Write the schedule and the metrics of the finished epochs."""
         if self.folder is not None and (schedule := self.schedule()) is not None:
             schedule.save(self.folder.policy)
-            self.folder.save_metrics(self.history.metrics, self.context.columns)
+            self.folder.save_metrics(self.history.metrics)
 
     def schedule(self) -> Schedule | None:
         """The schedule of the finished epochs; None before the end of the first."""
@@ -190,7 +184,7 @@ class SearchTrainer:
         """How the schedule was made, as JSON values."""
         config, history, state = self.context.config, self.history, self.state
         n_done, last = len(history.rows), history.metrics[-1]
-        measured = {name: last[name] for name in self.context.in_provenance}
+        measured = {name: value for name, value in last.items() if name.startswith(("train_", "val_"))}
         return {
             "algorithm": config.algorithm.name,
             **self.context.provenance(),
@@ -222,20 +216,28 @@ class SearchTrainer:
 
 
 def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> str | None:
-    """Give a restored search the epochs of its settings, if they are more than before; SettingsError if they are fewer.
+    """Give a restored search the epochs of its settings, if they are more than before.
 
     From this step on, the learning rate and the warm-up are those of a search of the new length at the same step. So
-    the learning rate jumps up, and the schedule is not the one that a search of so many epochs finds from its
-    beginning. Returns a sentence that says so, or None if nothing changes.
+    the learning rate jumps up, and the schedule differs from that of a search which begins with so many epochs. Returns
+    a sentence that says so, or None if nothing changes.
     """
     epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
-    if epochs < before:
-        raise SettingsError(f"epochs must be at least the {before} that the run was to have, got {epochs}")
     if epochs == before:
         return None
     old_rate = state.learner.learning_rate
     if task.config.learning_rate_schedule not in WITHOUT_EPOCHS:
-        _set_learning_rate(task, state)
+        # Schedules compute each rate from the one before, so a stand-in is stepped to this point, to the last bit.
+        optimizer = state.learner.optimizer
+        stand_in, longer = task.optimizer_of(
+            [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
+        )
+        for _ in range(state.step):
+            stand_in.step()
+            longer.step()
+        state.learner.schedule.load_state_dict(longer.state_dict())
+        for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
+            group["lr"] = of_longer["lr"]
     history.epochs = epochs
     if state.step == 0:
         return None
@@ -245,19 +247,3 @@ def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) 
         f"epochs ({old_rate:.3g} -> {state.learner.learning_rate:.3g}); if it differs, so does the schedule from that "
         f"of a search with {epochs} epochs from the beginning."
     )
-
-
-def _set_learning_rate(task: Task, state: SearchState[InnerModel]) -> None:
-    """Set the learning rate to the one that a search of the new length has at this step, to the last bit.
-
-    The schedules compute each rate from the one before, so a stand-in is stepped to this point.
-    """
-    optimizer = state.learner.optimizer
-    groups = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
-    stand_in, longer = task.optimizer_of(groups)
-    for _ in range(state.step):
-        stand_in.step()
-        longer.step()
-    state.learner.schedule.load_state_dict(longer.state_dict())
-    for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
-        group["lr"] = of_longer["lr"]

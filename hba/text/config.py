@@ -1,22 +1,19 @@
 """Settings of a search and of an evaluation on text. Their defaults are those of STN's experiment on Penn Treebank."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from hba.algorithms import DeltaSelfTuning, Hypergradient, SelfTuning
+from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import WarmUp
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
-from hba.errors import SettingsError
-from hba.policy_search.config import without_dropped
-from hba.regularization import groups
-from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, registered_regularizers
-from hba.regularization.regularizer import Hyperparameter
+from hba.policy_search.config import AlgorithmConfig
+from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, check_tune, registered_regularizers
 from hba.utils.settings import Settings, words
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -29,18 +26,6 @@ def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
     of_states = [one.tuned_as for one in (*REGULARIZERS.values(), *registered_regularizers()) if one.place == "states"]
     return (DROPOUT, *(f"{DROPOUT}.{name}" for name in DROPOUTS), *of_states, WEIGHT_DECAY.replace("_", "-"))
-
-
-def check_tune(tune: Iterable[str]) -> tuple[str, ...]:
-    names = groups.check_tune(tune, known=tunable())
-    if DROPOUT in names and (twice := [name for name in names if name.startswith(f"{DROPOUT}.")]):
-        raise SettingsError(f"{DROPOUT} includes {twice[0]}; omit one of them")
-    return names
-
-
-def is_tuned(one: Hyperparameter, tune: Iterable[str]) -> bool:
-    """Whether a hyperparameter, or its group, is named in tune."""
-    return bool({one.name, one.group.replace("_", "-")} & {*tune})
 
 
 class TextStn(SelfTuning):
@@ -103,12 +88,16 @@ class TextTrainingConfig(Settings):
     """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
 
 
-class TextSearchConfig(TextTrainingConfig):
-    """A search. In files, in Python and on the command line, the algorithm's settings stand flat beside the others."""
+class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
+    """All settings of a search on text."""
 
+    algorithms: ClassVar[Mapping[str, type[Algorithm]]] = TEXT_ALGORITHMS
+    idle: ClassVar[tuple[str, ...]] = OF_IMAGES
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
-    tune: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(check_tune)] = (DROPOUT, "activation")
+    tune: Annotated[
+        tuple[str, ...], BeforeValidator(words), AfterValidator(lambda names: check_tune(names, known=tunable()))
+    ] = (DROPOUT, "activation")
     """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
     weights; dropout.output, for example, is one of them), activation (activation regularisation and its temporal kind),
     weight-decay."""
@@ -118,32 +107,8 @@ class TextSearchConfig(TextTrainingConfig):
     """stn, or delta-stn."""
 
     @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Check flat settings; SettingsError says in one line what is wrong."""
-        name = settings.get("algorithm", TextStn.name)
-        if not isinstance(name, str) or name not in TEXT_ALGORITHMS:
-            raise SettingsError(f"algorithm must be one of {', '.join(TEXT_ALGORITHMS)}, got {name!r}")
-        kind = TEXT_ALGORITHMS[name]
-        able = kind.model_fields.keys() - {*OF_IMAGES}
-        of_algorithm = {field: value for field, value in settings.items() if field in able}
-        common = {field: value for field, value in settings.items() if field not in able}
-        algorithm = kind.make(of_algorithm)
-        config = super().make({**common, "algorithm": algorithm})
-        algorithm.check(config)  # type: ignore[arg-type]
-        if "weight-decay" in config.tune and algorithm.response_weight_decay is not None:
-            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
-        return config
-
-    @classmethod
-    def from_file(cls, stored: Mapping[str, Any]) -> Self:
-        """The settings in the config.json of a run."""
-        return cls.make(without_dropped(stored))
-
-    def flat(self) -> dict[str, Any]:
-        """All settings as JSON values, by name."""
-        of_algorithm = self.algorithm.model_dump(mode="json", exclude=set(OF_IMAGES))
-        common = self.model_dump(mode="json", exclude={"algorithm"})
-        return {**common, "algorithm": self.algorithm.name, **of_algorithm}
+    def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
+        return TextStn
 
 
 class TextEvaluationConfig(TextTrainingConfig):

@@ -180,7 +180,6 @@ def evaluate(
     if resume and folder is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     corpus = Corpus.read(config.data, config.vocabulary_size)
-    corpus.check_measured("valid", "test")
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
         "text": [text.sha256 for text in corpus.texts.values()],

@@ -6,14 +6,12 @@ c_t          cell                                 (B, H)
 i, f, g, o   gates, in PyTorch's order            (B, H) each
 
 It is made of linear layers, because PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights.
-Dropout modules, of rate 0 until they are given another, are named by what they drop: words, input, hidden, output,
-weights (STN, section 4.2). Each may have its own rate for each column of a batch, except for the weights, which are
-the same for the whole batch.
+Dropout modules are named by what they drop: words, input, hidden, output, weights (STN, section 4.2). Each may have its
+own rate for each column of a batch, except for the weights, which have one rate for the whole batch.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -42,9 +40,8 @@ class VariationalDropout(RatedDropout):
 
 
 class EmbeddingDropout(RatedDropout):
-    """Whole words, wherever they stand in a passage: x (B, T, H) of tokens (B, T). Ref: Gal and Ghahramani 2016.
-
-    Whether a word is dropped is decided by one number for the whole batch, against each column's rate.
+    """Whole words, wherever they stand in a passage: x (B, T, H) of tokens (B, T). Each word has one random number for
+    the whole batch, which is compared with each column's rate. Ref: Gal and Ghahramani 2016.
     """
 
     def __init__(self, n_words: int, p: float = 0.0) -> None:
@@ -69,16 +66,12 @@ class WeightDropout(RatedDropout):
         weights = {name: one for name, one in x.named_parameters() if name in WEIGHTS}
         first = next(iter(weights.values()))
         mask = scaled_mask(first.shape, rate.flatten()[0].to(first))
-        return partial(_with_weights, x, {name: one * mask for name, one in weights.items()})
-
-
-def _with_weights(layer: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    found: Tensor = functional_call(layer, weights, (x,))
-    return found
+        masked = {name: one * mask for name, one in weights.items()}
+        return lambda inputs: functional_call(x, masked, (inputs,))
 
 
 class LstmLayer(nn.Module):
-    """One layer. Both matrices hold all four gates, as in PyTorch's LSTM, with one bias instead of two."""
+    """Both matrices hold all four gates, as in PyTorch's LSTM, with one bias instead of two."""
 
     def __init__(self, n_inputs: int, width: int) -> None:
         super().__init__()
@@ -121,17 +114,15 @@ class LstmLanguageModel(nn.Module):
     def forward(self, passage: Passage) -> Prediction:
         """A passage has B columns of T words."""
         x = self.input(self.words(self.embedding(passage.tokens), passage.tokens))
-        states_behind, cells_behind = [], []
+        behind = []
         for number, layer in enumerate(self.layers):
             if number:
                 x = self.hidden(x)
             assert isinstance(layer, LstmLayer)
             x, state, cell = layer(x, *passage.state[:, number], self.weights(layer.recurrent))
-            states_behind.append(state)
-            cells_behind.append(cell)
+            behind.append(torch.stack([state, cell]))
         dropped = self.output(x)
-        behind = torch.stack([torch.stack(states_behind), torch.stack(cells_behind)])
-        return Prediction(self.decoder(dropped), x, dropped, behind)
+        return Prediction(self.decoder(dropped), x, dropped, torch.stack(behind, dim=1))
 
     def zero_state(self, n_columns: int) -> Tensor:
         """Hidden state and cell of each layer, (2, layers, B, H), that the first passage of a text begins with."""
@@ -169,8 +160,6 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
 
 def in_words(perplexity: float) -> str:
     """A perplexity as people read it."""
-    if perplexity >= math.exp(MOST_NATS):
-        return f"more than {math.exp(MOST_NATS):.0e}"
     return f"{perplexity:.1f}" if perplexity < 1e6 else f"{perplexity:.1e}"
 
 

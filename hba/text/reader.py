@@ -1,7 +1,4 @@
-"""A folder of text, read as numbers, and the passages that a language model is trained on.
-
-The folder has train.txt, valid.txt and test.txt with words between blanks, and one vocabulary.
-"""
+"""A folder of text, read as numbers, and the passages that a language model is trained on."""
 
 import hashlib
 from collections import Counter
@@ -19,26 +16,20 @@ from hba.errors import DataError, SettingsError
 FILES: Mapping[str, str] = MappingProxyType({"train": "train.txt", "valid": "valid.txt", "test": "test.txt"})
 END_OF_LINE = "<eos>"
 UNKNOWN = "<unk>"
-ALWAYS = (UNKNOWN, END_OF_LINE)
-"""Words of every vocabulary; the first stands for all words that it does not have."""
-FEWEST_MEASURED = 20
-"""Words: two in each of the ten columns in which a text is measured."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """words: by number. The first is UNKNOWN."""
+    """words: by number. The first, UNKNOWN, stands for all words that it does not have."""
 
     words: tuple[str, ...]
 
     @staticmethod
     def of(words: Iterable[str], size: int) -> "Vocabulary":
-        """The `size` most frequent words, including ALWAYS; among equally frequent ones, the alphabetically first."""
+        """UNKNOWN, END_OF_LINE, and the most frequent words, of equally frequent ones the alphabetically first."""
         counts = Counter(words)
-        for word in ALWAYS:
-            counts.pop(word, None)
-        by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
-        return Vocabulary((*ALWAYS, *by_frequency)[:size])
+        by_frequency = sorted(counts.keys() - {UNKNOWN, END_OF_LINE}, key=lambda word: (-counts[word], word))
+        return Vocabulary((UNKNOWN, END_OF_LINE, *by_frequency)[:size])
 
     def __len__(self) -> int:
         return len(self.words)
@@ -77,22 +68,13 @@ class Corpus:
     def read(path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)) -> "Corpus":
         """The named parts of a folder, with the vocabulary of its training text, which must be among them.
 
-        Every line, also an empty one, ends in END_OF_LINE. Raises DataError if there is no such folder, and for a file
-        that cannot be read as UTF-8 or has no words.
+        Every line, also an empty one, ends in END_OF_LINE. Raises DataError for a file that cannot be read as UTF-8 or
+        has no words.
         """
-        folder = Path(path)
-        if not folder.is_dir():
-            raise DataError(f"there must be a folder with {', '.join(FILES.values())}, got {folder}")
-        read = {part: _words(folder / FILES[part]) for part in parts}
+        read = {part: _words(Path(path) / FILES[part]) for part in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
         texts = {part: Text(vocabulary.encoded(words), sha256) for part, (words, sha256) in read.items()}
-        return Corpus(folder, vocabulary, MappingProxyType(texts))
-
-    def check_measured(self, *parts: str) -> None:
-        """Raise DataError for a text that is too short to measure a model by."""
-        for part in parts:
-            if (n_words := len(self.texts[part])) < FEWEST_MEASURED:
-                raise DataError(f"{self.path / FILES[part]} must have at least {FEWEST_MEASURED} words, got {n_words}")
+        return Corpus(Path(path), vocabulary, MappingProxyType(texts))
 
 
 def _words(path: Path) -> tuple[list[str], str]:
@@ -103,7 +85,7 @@ def _words(path: Path) -> tuple[list[str], str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it must be UTF-8, but byte {error.start} is not"
         raise DataError(f"{path} cannot be read: {reason}") from None
-    # Only here, as in other tools, and not at every character that Unicode calls the end of a line.
+    # Lines end only here, as in other tools, and not at every character that Unicode calls the end of a line.
     lines = text.removesuffix("\n").split("\n")
     words = [word for line in lines for word in (*line.split(), END_OF_LINE)]
     if all(word == END_OF_LINE for word in words):
@@ -134,11 +116,11 @@ class Prediction(NamedTuple):
 
 
 class TokenStream:
-    """Endless passages of a text, from its beginning to its end and again, each with the words that follow.
+    """Endless passages of a text, each with the words that follow.
 
     The text is cut into batch_size columns of equal length; the rest is dropped. A passage has `length` words of each;
-    the last, shorter one of a pass is dropped. The hidden state is the one that `carry` was last given, and at the
-    beginning of a pass what state_of returns for the number of columns. name: of the text, in an error.
+    the last, shorter one of a pass is dropped. Its hidden state is the one that `carry` was last given, and at the
+    beginning of a pass that of state_of for so many columns. name: of the text, in an error.
     """
 
     def __init__(
@@ -148,10 +130,9 @@ class TokenStream:
         self.batch_size, self.length, self.state_of = batch_size, length, state_of
         self.batches_per_pass = (self.columns.shape[1] - 1) // length
         if self.batches_per_pass < 1:
-            raise SettingsError(
-                f"{name} must have at least {batch_size * (length + 1)} words for {batch_size} columns of {length} "
-                f"words and one more, got {len(tokens)}; lower batch_size or sequence_length"
-            )
+            words = f"{batch_size * (length + 1)} words for {batch_size} columns of {length} words and one more"
+            given = f"got {len(tokens)}; lower batch_size or sequence_length"
+            raise SettingsError(f"{name} must have at least {words}, {given}")
         self.position = 0
         self.state = state_of(batch_size)
 
@@ -177,8 +158,7 @@ class TokenStream:
 
 def columns_of(tokens: Tensor, n_columns: int) -> Tensor:
     """The text (N,) in order as (n_columns, N // n_columns), a column of it in each row."""
-    n_rows = len(tokens) // n_columns
-    return tokens[: n_rows * n_columns].view(n_columns, n_rows)
+    return tokens[: len(tokens) // n_columns * n_columns].view(n_columns, -1)
 
 
 def once(tokens: Tensor, n_columns: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:

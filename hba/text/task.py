@@ -15,19 +15,18 @@ from torch.optim.lr_scheduler import LRScheduler
 from hba.algorithms import SearchState
 from hba.algorithms.responses import RESPONSES
 from hba.algorithms.task import Task
-from hba.algorithms.update_schedule import UpdateSchedule
 from hba.distributed.process_info import check_single_process
-from hba.errors import DataError, SettingsError
+from hba.errors import SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import SearchCallback, SearchProgress
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import check_unchanged, read_config
+from hba.policy_search.config import from_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import DROPOUT, hyperparameters_of
-from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig, is_tuned
+from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
@@ -43,10 +42,8 @@ SEARCHED = ("train", "valid")
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum along a gradient that, with the weight decay, is clipped to the length clip_norm.
-
-    So the weight decay acts as in a search that tunes it, where it is part of the loss. The groups of parameters are
-    clipped together, or each by itself if one is learned as if the other did not exist.
+    """SGD without momentum. The gradient is clipped to the length clip_norm after the weight decay is added, as in a
+    search that tunes the weight decay in the loss. together: clip all groups of parameters as one, or each by itself.
     """
 
     def __init__(
@@ -82,22 +79,9 @@ def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLangu
         return LstmLanguageModel(n_words, config.width, config.layers)
 
 
-def space_of(config: TextSearchConfig, network: LstmLanguageModel) -> SearchSpace:
-    """What the settings tune. SettingsError for a dropout that this network does not have."""
-    if f"{DROPOUT}.{HIDDEN}" in config.tune and config.layers == 1:
-        raise SettingsError(f"{DROPOUT}.{HIDDEN} is between two layers: layers must be at least 2, got 1")
-    groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
-    found = hyperparameters_of(groups, lambda: network, config.weight_decay)
-    regularizers = tuple(one for one in found if is_tuned(one, config.tune))
-    return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
-
-
 @dataclass(frozen=True)
 class TextTask(Task):
-    """A search on text, for the algorithms of hba.text.config.
-
-    tokens (N,): by the names of the texts, on the device. network: before its first step.
-    """
+    """tokens (N,): by the names of the texts, on the device. network: before its first step."""
 
     config: TextSearchConfig
     space: SearchSpace
@@ -106,9 +90,16 @@ class TextTask(Task):
 
     @staticmethod
     def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextTask":
+        """SettingsError for a dropout to be tuned that the network does not have."""
+        if f"{DROPOUT}.{HIDDEN}" in config.tune and config.layers == 1:
+            raise SettingsError(f"{DROPOUT}.{HIDDEN} is between two layers: layers must be at least 2, got 1")
         network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
+        groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
+        found = hyperparameters_of(groups, lambda: network, config.weight_decay)
+        tuned = tuple(one for one in found if {one.name, one.group.replace("_", "-")} & {*config.tune})
+        space = SearchSpace((), count_probabilities=(1.0,), regularizers=tuned)
         tokens = {name: text.tokens.to(device) for name, text in corpus.texts.items()}
-        return TextTask(config, space_of(config, network), tokens, network)
+        return TextTask(config, space, tokens, network)
 
     @property
     def device(self) -> torch.device:
@@ -122,9 +113,7 @@ class TextTask(Task):
         return tuple(column for column, name in enumerate(self.space.names) if name in names)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), a row for each column of text, with equal rows for what has one rate
-        for a whole batch (STN, appendix D).
-        """
+        """epsilon (B, n): as in Task, with equal rows for what has one rate for a whole batch (STN, appendix D)."""
         drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
         for column in self.of_batch:
             drawn[:, column] = drawn[0, column]
@@ -156,9 +145,7 @@ class TextTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class TextPlan(Plan):
-    """What is known of a search on text before its first step. words: of each text, by name. unknown_percent: of those,
-    the share that the vocabulary does not have.
-    """
+    """words: of each text, by name. unknown_percent: of those, the share that the vocabulary does not have."""
 
     words: Mapping[str, int]
     unknown_percent: Mapping[str, float]
@@ -167,13 +154,6 @@ class TextPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class TextSearchContext(SearchContext):
-    columns = (
-        *("epoch", "train_loss", "train_perplexity", "lambda_loss", "val_loss", "val_perplexity"),
-        *("learning_rate", "seconds"),
-    )
-    in_provenance = ("train_loss", "val_loss", "val_perplexity")
-    needs_finite_validation = True
-
     config: TextSearchConfig
     task: TextTask
     corpus: Corpus
@@ -203,9 +183,10 @@ class TextSearchContext(SearchContext):
             "learning_rate": state.learner.learning_rate,
         }
 
-    def plan(self, updates: UpdateSchedule, **common: Any) -> TextPlan:
+    def plan(self, **common: Any) -> TextPlan:
         texts = self.corpus.texts
         return TextPlan(
+            batch_size=self.config.batch_size * self.config.sequence_length,
             words={name: len(text) for name, text in texts.items()},
             unknown_percent={name: text.unknown_percent for name, text in texts.items()},
             vocabulary_size=len(self.corpus.vocabulary),
@@ -224,14 +205,9 @@ class TextSearchContext(SearchContext):
             "settings": self.config.flat(),
         }
 
-    def inputs_per_step(self, state: SearchState[Any]) -> int:
-        return self.config.batch_size * self.config.sequence_length
-
 
 class TextProgress(SearchProgress):
-    """A progress bar in a terminal or a notebook, as a context manager. text: describes the last epoch."""
-
-    unit, n_shown = "words", 3
+    unit = "words"
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
         train, val = (in_words(metrics[f"{part}_perplexity"] or math.nan) for part in ("train", "val"))
@@ -249,7 +225,7 @@ def search(
     progress: bool = False,
     **settings: Any,
 ) -> SearchResult:
-    """Search a schedule of regularisation for a language model on a folder of text, in one training.
+    """Search a schedule of regularization for a language model on a folder of text, in one training.
 
     data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
     checkpoint. resume: resume the run in `out`; data may be elsewhere now, and epochs may be more. callback: an
@@ -266,7 +242,7 @@ def search(
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
         if resume and folder is not None:
-            config = _resumed_config(folder, given)
+            config = from_config(TextSearchConfig, folder.path, given, resume=True)
         else:
             config = TextSearchConfig.make(given)
             if folder is not None:
@@ -278,16 +254,3 @@ def search(
             if folder is not None:
                 folder.write_config(config.flat())
             return trainer.run(callback or SearchCallback())
-
-
-def _resumed_config(folder: RunFolder, given: Mapping[str, Any]) -> TextSearchConfig:
-    """The settings of the run in the folder, with those given that may change: data, device, and more epochs."""
-    before, _ = read_config(folder.config, TextSearchConfig.from_file)
-    now = TextSearchConfig.make({**before.flat(), **given})
-    check_unchanged(folder.path, before.flat(), now.flat(), given.keys() - {"data", "device"})
-    if not Path(now.data).is_dir():
-        raise DataError(
-            f"the text of {folder.path} is no longer in {now.data}; name the folder where it is now, as in "
-            f"hba search-text DIR --out {folder.path} --resume"
-        )
-    return now

@@ -21,7 +21,7 @@ SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 16, 
 
 def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
     file = file_of(tmp_path, 80, 4)
-    with pytest.raises(SettingsError, match=f"not of 4: .*--operations {FITTING}$"):
+    with pytest.raises(SettingsError, match=f"got 4; .*--operations {FITTING}$"):
         hba.search(file, **SETTINGS)
     hba.search(file, out=tmp_path / "run", image_size=8, operations=FITTING, **SETTINGS)
     schedule = hba.load_policy(tmp_path / "run")

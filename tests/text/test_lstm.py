@@ -49,34 +49,6 @@ def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
     assert torch.equal(found.dropped, found.states)
 
 
-def test_two_passages_with_the_state_carried_are_one_longer_passage() -> None:
-    network, passage = small_network().eval(), some_passage()
-    whole = network(passage)
-    first = network(Passage(passage.tokens[:, :2], passage.state))
-    second = network(Passage(passage.tokens[:, 2:], first.state))
-    torch.testing.assert_close(torch.cat([first.logits, second.logits], dim=1), whole.logits)
-    torch.testing.assert_close(second.state, whole.state)
-    lost = network(Passage(passage.tokens[:, 2:], passage.state))
-    assert not torch.allclose(lost.logits, second.logits)
-
-
-def test_no_word_tells_of_those_behind_it_or_in_another_column() -> None:
-    network, passage = small_network().eval(), some_passage()
-    other = passage.tokens.clone()
-    other[1, 3] = (other[1, 3] + 1) % N_WORDS
-    differs = (network(passage).logits != network(Passage(other, passage.state)).logits).any(2)
-    assert differs.tolist() == [[False] * 6, [False] * 3 + [True] * 3, [False] * 6]
-
-
-def test_at_rates_of_zero_training_draws_nothing_and_is_eval() -> None:
-    network, passage = small_network(), some_passage()
-    before = torch.get_rng_state()
-    found = network.train()(passage)
-    assert torch.equal(torch.get_rng_state(), before)
-    for one, expected in zip(found, network.eval()(passage), strict=True):
-        assert torch.equal(one, expected)
-
-
 @pytest.mark.parametrize(
     ("name", "dropped"), [("weights", ("weight_hh_l0", "weight_hh_l1")), ("hidden", ("weight_ih_l1",))]
 )

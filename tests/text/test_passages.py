@@ -42,18 +42,6 @@ def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_wit
         found.carry(left + 1)
 
 
-def test_a_restored_stream_goes_on_where_the_saved_one_was() -> None:
-    saved, restored = stream(), stream()
-    saved.next()
-    saved.carry(torch.randn(2, 1, COLUMNS, 2))
-    restored.load_state_dict(saved.state_dict())
-    for _ in range(5):
-        expected, found = saved.next(), restored.next()
-        assert torch.equal(expected[0].tokens, found[0].tokens)
-        assert torch.equal(expected[0].state, found[0].state)
-        assert torch.equal(expected[1], found[1])
-
-
 def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
     assert stream(COLUMNS * (LENGTH + 1)).batches_per_pass == 1
     with pytest.raises(SettingsError, match=r"at least 15 words for 3 columns of 4 words and one more, got 14; "):

@@ -6,7 +6,7 @@ import pytest
 
 from hba.algorithms import DeltaSelfTuning, SelfTuning
 from hba.algorithms.algorithm import Algorithm
-from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextSearchConfig
+from hba.text.config import TEXT_ALGORITHMS
 
 ON_TEXT: dict[str, tuple[type[Algorithm], dict[str, Any]]] = {
     "stn": (SelfTuning, {"sigma": 1.0, "sigma_entropy": None, "warm_up_epochs": 1, "lambda_learning_rate": 0.01}),
@@ -18,10 +18,3 @@ ON_TEXT: dict[str, tuple[type[Algorithm], dict[str, Any]]] = {
 def test_an_algorithm_keeps_the_settings_that_it_has_on_images_but_those_of_its_experiment_on_text(name: str) -> None:
     on_images, others = ON_TEXT[name]
     assert TEXT_ALGORITHMS[name]().model_dump() == {**on_images().model_dump(), **others}
-
-
-def test_what_a_config_says_of_itself_makes_it_again() -> None:
-    given = {"data": "TEXT", "tune": "dropout.output,activation", "algorithm": "delta-stn", "sigma": 0.3, "epochs": 7}
-    config = TextSearchConfig.make(given)
-    assert TextSearchConfig.make(config.flat()) == config
-    assert not {*OF_IMAGES} & {*config.flat()}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from small_texts import small_network
-from torch import Tensor, nn
+from torch import Tensor
 
 from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_error, next_word_loss, perplexity
 from hba.text.reader import Passage, Prediction
@@ -22,13 +22,6 @@ def text(n_words: int) -> Tensor:
 def prediction_of(logits: Tensor) -> Prediction:
     nothing = torch.zeros(())
     return Prediction(logits, nothing, nothing, nothing)
-
-
-def test_the_perplexity_of_a_model_that_knows_nothing_is_the_size_of_its_vocabulary() -> None:
-    network = small_network()
-    nn.init.zeros_(network.decoder.weight)
-    nn.init.zeros_(network.decoder.bias)
-    assert perplexity(measured_loss(network, text(200), 7)) == pytest.approx(N_WORDS)
 
 
 def loss_word_by_word(n_words: int) -> float:

@@ -14,7 +14,6 @@ from small_texts import SMALL, small_search, tokens_of, write_texts
 import hba
 from hba.errors import DataError, DivergedError, HbaError, SettingsError
 from hba.text.lstm import LstmLanguageModel, measured_loss
-from hba.text.task import TextPlan
 
 NAMES = ("dropout.words", "dropout.input", "dropout.hidden", "dropout.output", "dropout.weights")
 ALGORITHMS = ("stn", "delta-stn")
@@ -69,7 +68,6 @@ def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(algorithm:
     assert all(torch.equal(one, plain[name]) for name, one in result.network.state_dict().items())
     for name, rate in zip(NAMES, last, strict=False):
         assert result.network.get_submodule(name.removeprefix("dropout.")).p == pytest.approx(rate, abs=1e-5)
-    assert repr(result).startswith("SearchResult(epochs=3, finished=True, val_perplexity=")
 
 
 def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
@@ -122,18 +120,13 @@ def test_a_run_folder_holds_a_schedule_that_can_be_loaded(texts: Path, tmp_path:
     assert (out / "metrics.csv").read_text(encoding="utf-8").count("\n") == 3
 
 
-@pytest.fixture
-def stopped(texts: Path, tmp_path: Path) -> Path:
-    small_search(texts, out=tmp_path / "run", callback=StopAfter(3))
-    return tmp_path / "run"
-
-
-def test_a_resumed_run_keeps_its_settings(stopped: Path) -> None:
+def test_a_resumed_run_keeps_its_settings(texts: Path, tmp_path: Path) -> None:
+    small_search(texts, out=tmp_path, callback=StopAfter(3))
     cases: list[dict[str, Any]] = [{"width": 5}, {"sigma": 0.5}, {"tune": "activation"}, {"epochs": 1}]
     for given in (*cases, {"algorithm": "delta-stn"}):
         ((name, value),) = given.items()
         with pytest.raises(SettingsError, match=rf"^a resumed run keeps its settings.* {name} .*given \[?'?{value}"):
-            small_search(None, resume=True, out=stopped, **given)
+            small_search(None, resume=True, out=tmp_path, **given)
 
 
 def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> None:
@@ -141,13 +134,9 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
         ({"algorithm": "hba"}, "algorithm"),
         ({"widths": 4}, "widths; did you mean width"),
         ({"tune": "augmentation"}, "augmentation"),
-        ({"tune": "dropout,dropout.words"}, "dropout.words"),
-        ({"tune": "dropout,dropout"}, "tune"),
         ({"tune": "weight-decay", "response_weight_decay": 0.1}, "response_weight_decay"),
         ({"warm_up_epochs": 2}, "warm_up_epochs"),
         ({"vocabulary_size": 2}, "vocabulary_size"),
-        ({"clip_norm": 0}, "clip_norm"),
-        ({"sharing": "bn"}, "sharing"),
         ({"val_batch_size": 250}, "valid.txt must have at least 1500 words"),
         ({"batch_size": 60, "val_batch_size": 2}, "at least 360 words for 60 columns of 5 words and one more, got 300"),
     ]
@@ -162,33 +151,3 @@ def test_a_loss_that_is_not_finite_ends_a_search_in_one_line(texts: Path, tmp_pa
     with pytest.raises(DivergedError, match=r"^the loss of epoch 1 is not finite; .* below 1e\+38$"):
         small_search(texts, learning_rate=1e38, out=tmp_path / "run")
     assert not (tmp_path / "run" / "policy.json").exists()
-
-
-class Counting(hba.SearchCallback):
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-        self.rows: list[list[float]] = []
-
-    def planned(self, plan: TextPlan) -> None:
-        self.plan = plan
-
-    def started(self, *given: int) -> None:
-        self.start = given
-
-    def step_done(self, step: int) -> None:
-        self.steps.append(step)
-
-    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        self.rows.append([*values.values()])
-
-
-def test_a_callback_gets_every_step_and_epoch(stopped: Path) -> None:
-    callback = Counting()
-    result = small_search(None, resume=True, out=stopped, callback=callback)
-    assert callback.start == (3, 28, 20, 2)
-    assert callback.steps == list(range(4, 29))
-    assert callback.rows == values_of(result)
-    plan = callback.plan
-    assert (plan.words, plan.vocabulary_size, plan.steps_per_epoch) == ({"train": 300, "valid": 204}, 12, 14)
-    assert plan.policy_steps == 14
-    assert plan.n_parameters == sum(one.numel() for one in result.network.parameters())
