@@ -14,7 +14,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES
 from hba.schedule.library import files_of, policy_names, shipped_schedules
 from hba.utils.devices import environment, find_device, version_of
-from hba.utils.imports import install, optional_packages
+from hba.utils.imports import EXTRAS, install
 from hba.utils.text import as_markdown, counted, percent
 
 from .terminal import console, json_option, operations_file_option, print_json, say, table
@@ -81,12 +81,10 @@ def _row(one: Operation) -> tuple[str, ...]:
     )
 
 
-def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in policy_names() if name.startswith(incomplete)]
-
-
 @click.command()
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument(
+    "name", required=False, shell_complete=lambda _, __, begun: [one for one in policy_names() if one.startswith(begun)]
+)
 @json_option
 def policies(name: str | None, as_json: bool) -> None:
     """List the schedules that ship with the package, or print the card of NAME.
@@ -176,7 +174,7 @@ def doctor(device: str) -> None:
     packages = {name: number for name, number in found["packages"].items() if name != "hba-augment"}
     say(f"hba {found['packages']['hba-augment']}, Python {found['python']}, {platform.platform()}")
     say(", ".join(f"{name} {number}" for name, number in packages.items()))
-    for extra, names in optional_packages().items():
+    for extra, names in EXTRAS.items():
         versions = {name: version_of(name) for name in names}
         shown = ", ".join(f"{name} {number or 'is not installed'}" for name, number in versions.items())
         say(f"optional, [{extra}]: {shown}{'' if all(versions.values()) else f' ({install(extra)})'}")

@@ -29,7 +29,6 @@ from .terminal import console, operations_file_option, say, table
 
 N_OF_FOLDER = 6
 """Images of a folder that are used."""
-MOST_REGULARIZERS = 8
 
 
 @click.command()
@@ -141,14 +140,17 @@ def export(
     elif average:
         loaded = loaded.averaged()
     source = policy_file(schedule) or Path(schedule)
-    out = out or _beside(source, target.ending)
+    # Beside the schedule, in the current folder for a shipped one, and with a name that Python can import.
+    stem = re.sub(r"\W", "_", source.name.removesuffix(".json"))
+    stem = stem if stem.isidentifier() else f"policy_{stem}"
+    out = out or source.with_name(f"{stem}_export.json" if to == "json" else f"{stem}{target.ending}")
     if out.exists() and source.exists() and out.samefile(source):
         raise SettingsError(f"--out must be another file than the schedule, {source}")
     images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, loaded)] if check_on else []
     text = hba.export(loaded, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:
-        say(f"Left out: {left_out(loaded.space, MOST_REGULARIZERS)}")
+        say(f"Left out: {left_out(loaded.space, 8)}")
     if target.differs:
         say(f"Not exact: {target.differs} (--check IMAGES measures it)")
     if images:
@@ -159,13 +161,6 @@ def export(
         )
         headings = ("what", "compared", "largest difference", "mean difference", "")
         console().print(table(headings, rows, "differences in grey levels of 255"))
-
-
-def _beside(schedule: Path, ending: str) -> Path:
-    """Beside the schedule, in the current folder for a shipped one; never the schedule's own file."""
-    stem = re.sub(r"\W", "_", schedule.name.removesuffix(".json"))
-    stem = stem if stem.isidentifier() else f"policy_{stem}"
-    return schedule.with_name(f"{stem}_export{ending}" if ending == ".json" else f"{stem}{ending}")
 
 
 @click.command("import")

@@ -170,18 +170,15 @@ def _around(over: Over | None) -> str:
 
 
 def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
+    operations = [
+        {"share_of_images" if name == "share" else name: value for name, value in vars(one).items()}
+        for one in found.operations
+    ]
+    further = ("left_out", "regularizers", "val_error_percent", "agreement", "sentences")
     return {
-        "seeds": sorted(found.schedules),
-        "operations": [
-            {"share_of_images" if name == "share" else name: value for name, value in vars(one).items()}
-            for one in found.operations
-        ],
+        **{"seeds": sorted(found.schedules), "operations": operations},
         "epochs": next(iter(found.schedules.values())).epochs,
-        "left_out": found.left_out,
-        "regularizers": found.regularizers,
-        "val_error_percent": found.val_error_percent,
-        "agreement": found.agreement,
-        "sentences": found.sentences,
+        **{name: getattr(found, name) for name in further},
     }
 
 

@@ -18,7 +18,6 @@ from hba.config.training import (
     SGDS,
     NotNegative,
     TrainingConfig,
-    defaults_with,
     source_of_weights,
 )
 from hba.data.arrays import DATASET_NAMES
@@ -76,23 +75,23 @@ class EvaluationConfig(TrainingConfig):
     @classmethod
     def like_search(
         cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
-    ) -> "EvaluationConfig":
+    ) -> Self:
         """The settings of the search that made a schedule, as far as they apply, overridden by `settings`.
 
         Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. On other data than
-        the search's, settings of the searched images (size, split, baseline) have their defaults.
-        has_own_network: the evaluation is given a network, so the setting `model` is not needed.
+        the search's, settings of the searched images (size, split, baseline) have their defaults. has_own_network: the
+        evaluation is given a network, so the setting `model` is not needed. Raises SettingsError for settings that an
+        evaluation cannot have, and where no network is named.
         """
-        defaults, of_the_search, others = cls._layers(searched, settings, preset, has_own_network)
-        return cls.make({**defaults, **of_the_search, **others})
+        return cls.with_inherited(searched, settings, preset, has_own_network=has_own_network)[0]
 
     @classmethod
-    def _layers(
-        cls, searched: Values, settings: Values, preset: str | None, has_own_network: bool
-    ) -> tuple[Values, Values, Values]:
-        """Defaults, settings of the search, and those that override them.
+    def with_inherited(
+        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
+    ) -> tuple[Self, dict[str, Any]]:
+        """like_search, and what it takes from a search on other data where that is not the default.
 
-        Raises SettingsError for settings that an evaluation cannot have, and where no network is named.
+        Of the baseline augmentation, only parts that are on.
         """
         given = resolved_data(settings)
         if "val_size" in given:
@@ -103,33 +102,21 @@ class EvaluationConfig(TrainingConfig):
                 "the schedule was searched with a network of your own: choose a model to evaluate with, or in Python "
                 "give the network as network="
             )
-        data = _data_of(searched, given, preset)
+        default = find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")
+        data = given.get("data") or default
         training = of_search(searched, given, preset, has_own_network=has_own_network)
-        known = {**training, **given}
-        defaults = {name: field.default for name, field in cls.model_fields.items()}
-        images = of_searched_images(searched, data, given, has_preset=preset is not None)
-        further: Values = {}
+        taken = {**training, **of_searched_images(searched, data, given, has_preset=preset is not None)}
+        known, others = {**training, **given}, given
         if preset is not None:
-            further = values_of(preset, EVALUATION_PRESETS, data, given)
+            others = {**values_of(preset, EVALUATION_PRESETS, data, given), **given}
         elif known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None:
-            further = EVALUATION_SETTINGS.get(data, {})
-        return {**defaults, **defaults_with(known.get("optimizer"))}, {**training, **images}, {**further, **given}
-
-    @classmethod
-    def inherited(
-        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
-    ) -> dict[str, Any]:
-        """What like_search takes from a search on other data, where that is not the default; of the baseline
-        augmentation, parts that are on.
-        """
-        defaults, of_the_search, others = cls._layers(searched, settings, preset, has_own_network)
-        if {**defaults, **of_the_search, **others}["data"] == searched.get("data"):
-            return {}
-        return {
+            others = {**EVALUATION_SETTINGS.get(data, {}), **given}
+        inherited = {
             name: value
-            for name, value in of_the_search.items()
-            if name not in others and value != (default := cls.model_fields[name].default) and (value or default)
+            for name, value in taken.items()
+            if name not in others and value != (usual := cls.model_fields[name].default) and (value or usual)
         }
+        return cls.make({**taken, **others}), {} if data == searched.get("data") else inherited
 
 
 def of_search(
@@ -207,10 +194,3 @@ def values_of(preset: str, presets: Mapping[str, Values], data: Any, given: Valu
     if data in DATASET_NAMES or given.get("baseline"):
         return values
     return {**values, "baseline_like": values["data"]}
-
-
-def _data_of(searched: Values, given: Values, preset: str | None) -> Any:
-    """What is evaluated on: what is given, else the preset's, else what was searched."""
-    if given.get("data"):
-        return given["data"]
-    return find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")

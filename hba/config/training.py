@@ -38,11 +38,6 @@ OF_OPTIMIZER = tuple(_WITH_ADAMW)
 OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")
 
 
-def defaults_with(optimizer: object) -> Mapping[str, float]:
-    """Defaults that differ from those of the fields, which are SGD's."""
-    return _WITH_ADAMW if optimizer == "adamw" else {}
-
-
 def source_of_weights(given: Any) -> Any:
     """The setting `pretrained`: True is timm, False is none; files by absolute path."""
     if isinstance(given, bool):
@@ -178,7 +173,8 @@ class TrainingConfig(DataConfig):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _go_with_optimizer(cls, given: Any) -> Any:
-        return {**defaults_with(given.get("optimizer")), **given} if isinstance(given, dict) else given
+        """The defaults of the fields are SGD's."""
+        return {**_WITH_ADAMW, **given} if isinstance(given, dict) and given.get("optimizer") == "adamw" else given
 
     @pydantic.model_validator(mode="after")
     def _check_pretrained(self) -> Self:

@@ -51,7 +51,7 @@ def settle(
     if not ({"data"} & {*settings, *searched} or preset) and schedule.provenance:
         raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
 
-    config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+    config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
     if data is None and config.data not in DATASET_NAMES and not Path(config.data).exists():
         raise DataError(
             f"there are no images in {config.data}, where the schedule was searched or evaluated; name the folder "
@@ -59,7 +59,7 @@ def settle(
         )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
-        config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+        config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
     start, recorded = config.network_start(), schedule.provenance.get("pretrained")
     before = recorded.get("sha256") if isinstance(recorded, Mapping) else None
     if start is not None and "pretrained" not in settings and before not in (None, start.sha256):
@@ -67,7 +67,7 @@ def settle(
             f"the pretrained weights in {start.source} have changed since the search of the schedule; give "
             "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
-    return config, start, EvaluationConfig.inherited(searched, settings, preset, has_own_network=has_own_network)
+    return config, start, inherited
 
 
 def _of_earlier(path: Path, given: Values, has_own_network: bool, in_memory: bool) -> Values:

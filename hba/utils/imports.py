@@ -4,17 +4,20 @@ PyTorch takes seconds to import, and a program that only lists schedules or prin
 """
 
 import importlib
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, requires
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from hba.errors import SettingsError
 
-FOR_DEVELOPMENT = ("benchmarks", "browser", "docs", "test")
-"""Extras that no command and no function needs."""
+EXTRAS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        **{"timm": ["timm"], "tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
+        **{"exports": ["albumentations", "lightning"], "numba": ["numba"], "tensorboard": ["tensorboard"]},
+    }
+)
+"""Optional packages, by the extra of hba that installs them."""
 
 
 def lazy_names(
@@ -55,18 +58,3 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
 def install(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install 'hba-augment[{extra}]'"
-
-
-def optional_packages() -> dict[str, tuple[str, ...]]:
-    """Packages by extra, without FOR_DEVELOPMENT, from the metadata of the installed hba; empty without one."""
-    try:
-        requirements = requires("hba-augment") or []
-    except PackageNotFoundError:
-        return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for requirement in requirements:
-        # Such as timm>=1.0.3; extra == "timm". Some tools write single quotes.
-        match = re.match(r"""([\w.-]+).*\bextra == ["']([^"']+)["']""", requirement)
-        if match and match[2] not in FOR_DEVELOPMENT:
-            found[match[2]] = (*found.get(match[2], ()), match[1])
-    return found

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.self_test import SETTINGS
 from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.imports import optional_packages
+from hba.utils.imports import EXTRAS
 
 POLICIES = Path(__file__).parents[2] / "policies"
 
@@ -244,7 +245,9 @@ def test_doctor_prints_versions_and_tries_a_search(monkeypatch: pytest.MonkeyPat
         monkeypatch.setitem(SETTINGS, name, value)
     lines = said("doctor", "--device", "cpu")
     assert lines[0].startswith(f"hba {hba.__version__}, Python 3.")
-    assert len([line for line in lines if line.startswith("optional, [")]) == len(optional_packages())
+    extras = tomllib.loads((POLICIES.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert all(any(one.startswith(name) for one in extras[extra]) for extra, names in EXTRAS.items() for name in names)
+    assert len([line for line in lines if line.startswith("optional, [")]) == len(EXTRAS)
     assert lines[-1].startswith("self-test on cpu: ok")
 
 

@@ -7,8 +7,6 @@ import sys
 import time
 
 import pytest
-from commands import command_of
-from hba.cli.main import COMMANDS
 
 import hba
 
@@ -57,7 +55,3 @@ def test_every_public_name_is_found() -> None:
         assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
     with pytest.raises(AttributeError, match="serch"):
         _ = hba.serch  # type: ignore[attr-defined]
-
-
-def test_every_command_of_the_list_is_there() -> None:
-    assert [command_of(name).name for name in COMMANDS] == list(COMMANDS)

@@ -130,9 +130,9 @@ def test_layers_override_each_other() -> None:
     assert (config.epochs, config.model, config.flip, config.seeds) == (2, "wrn-10-1", True, 3)
     assert EvaluationConfig.like_search(SEARCHED, {}, "cifar10-wrn-40-2").epochs == 200
     assert EvaluationConfig.like_search(SEARCHED, {"data": "cifar10"}).learning_rate == 0.1, "the paper's Table 11"
-    taken = EvaluationConfig.inherited(SEARCHED, {"data": "other", "epochs": 9})
+    taken = EvaluationConfig.with_inherited(SEARCHED, {"data": "other", "epochs": 9})[1]
     assert taken == {"model": "wrn-10-1", **OF_FOLDER, **BASELINE}
-    assert EvaluationConfig.inherited(SEARCHED, {}) == {}
+    assert EvaluationConfig.with_inherited(SEARCHED, {})[1] == {}
 
 
 def test_what_an_evaluation_cannot_have_is_refused() -> None:

@@ -1,6 +1,5 @@
 """Optional packages, devices, versions and progress bars: what differs from machine to machine."""
 
-import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -22,15 +21,9 @@ from hba.utils.text import CONFIDENCE, interval_of_mean
 CPU = torch.device("cpu")
 
 
-def test_a_missing_package_is_named_with_the_extra_that_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_the_extra_that_installs_it() -> None:
     with pytest.raises(SettingsError, match=r"no_such_thing: pip install 'hba-augment\[numbers\]'$"):
         import_extra("no_such_thing", "numbers", "counting")
-    (tmp_path / "lacks_something.py").write_text("import no_such_thing")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="no_such_thing"):
-        import_extra("lacks_something", "numbers", "counting")
 
 
 def test_the_environment_is_that_which_computes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,8 +33,6 @@ def test_the_environment_is_that_which_computes(monkeypatch: pytest.MonkeyPatch)
     assert (found["n_threads"], found["device"]) == (torch.get_num_threads(), "cpu")
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "processor\t: 0\nmodel name\t: Some CPU 7\nflags\t: a")
     assert environment(CPU)["device_name"] == "Some CPU 7"
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "processor\t: 0\n")
-    assert environment(CPU)["device_name"] == (platform.processor() or platform.machine())
 
 
 def test_a_device_is_found_by_name_or_refused() -> None:

@@ -77,9 +77,6 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_ends(tmp_path: Path
         raise Stopped
     with run_lock(tmp_path):
         pass
-
-
-def test_a_lock_leaves_no_empty_folder_behind(tmp_path: Path) -> None:
     out = tmp_path / "runs" / "a"
     with run_lock(out):
         assert (out / LOCK_NAME).exists()
