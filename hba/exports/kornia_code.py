@@ -1,6 +1,6 @@
 """What an exported file for kornia is made of: code that needs kornia and PyTorch, but not hba.
 
-hba/exports/kornia_file.py writes the source of this module's names into the file, beside the functions on batches of
+hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on batches of
 hba/operations. So a name here, and what it uses, must be among those that it writes. OPERATIONS, TABLES and FILL are
 the file's own.
 """

@@ -1,6 +1,6 @@
 """What an exported file for torchvision is made of: code that needs torchvision, PyTorch and Pillow, but not hba.
 
-hba/exports/torchvision_file.py writes the source of this module's names into the file, beside the functions on PIL
+hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on PIL
 images and the draw for one image, which are hba's own. So a name here, and what it uses, must be among those that it
 writes. OPERATIONS, TABLES and FILL are the file's own.
 """

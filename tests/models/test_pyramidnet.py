@@ -1,11 +1,9 @@
 """PyramidNet: widths, the shortcut without weights, and ShakeDrop's factors for each image."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from each import each
-from torch import Tensor, nn
+from torch import Tensor
 
 from hba.models import build_model, find_model
 from hba.models.pyramidnet import ShakeDrop
@@ -56,20 +54,13 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 class WatchedBlock:
     """A block that changes the shape, and what its branches and its shortcut gave in the last pass."""
 
-    def __init__(self, frozen_statistics: bool = False) -> None:
+    def __init__(self) -> None:
         self.block = build_model("shake-shake-26-2x4d", 3, seed=0).get_submodule("blocks.4").train()
-        if frozen_statistics:
-            self.block.eval()
-            self.block.training = True
         self.seen: dict[str, Tensor] = {}
         for name in ("branch1", "branch2", "shortcut"):
-            self.block.get_submodule(name).register_forward_hook(self._keeper(name))
-
-    def _keeper(self, name: str) -> Callable[[nn.Module, object, Tensor], None]:
-        def keep(_module: nn.Module, _inputs: object, output: Tensor) -> None:
-            self.seen[name] = output
-
-        return keep
+            self.block.get_submodule(name).register_forward_hook(
+                lambda _module, _inputs, output, name=name: self.seen.update({name: output})
+            )
 
     def residual(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What the block adds to its shortcut, and the outputs of its branches."""
@@ -82,25 +73,19 @@ def proportion(mixed: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return ((mixed - b) * (a - b)).flatten(1).sum(1) / (a - b).square().flatten(1).sum(1)
 
 
-def test_the_branches_are_added_in_proportions_of_each_image() -> None:
-    torch.manual_seed(0)
-    residual, a, b = WatchedBlock().residual(randn(FEW, 4, 8, 8))
-    alpha = proportion(residual, a, b).detach()
-    assert bool(((alpha > 0) & (alpha < 1)).all())
-    assert len({round(float(value), 4) for value in alpha}) == FEW
-    alpha = alpha[:, None, None, None]
-    torch.testing.assert_close(residual, alpha * a + (1 - alpha) * b)
-
-
-def test_the_gradient_comes_back_in_other_proportions_of_each_image() -> None:
+def test_branches_and_gradients_are_added_in_proportions_of_each_image() -> None:
     torch.manual_seed(0)
     residual, a, b = WatchedBlock().residual(randn(FEW, 4, 8, 8))
     incoming = randn(*residual.shape, seed=1)
     to_a, to_b = torch.autograd.grad(residual, (a, b), incoming)
+    alpha = proportion(residual, a, b).detach()
     beta = (to_a * incoming).flatten(1).sum(1) / incoming.square().flatten(1).sum(1)
-    assert bool(((beta > 0) & (beta < 1)).all())
-    assert float((beta - proportion(residual, a, b).detach()).abs().min()) > 1e-3
-    beta = beta[:, None, None, None]
+    for one in (alpha, beta):
+        assert bool(((one > 0) & (one < 1)).all())
+        assert len({round(float(value), 4) for value in one}) == FEW
+    assert float((beta - alpha).abs().min()) > 1e-3
+    alpha, beta = (one[:, None, None, None] for one in (alpha, beta))
+    torch.testing.assert_close(residual, alpha * a + (1 - alpha) * b)
     torch.testing.assert_close(to_a, beta * incoming)
     torch.testing.assert_close(to_b, (1 - beta) * incoming)
 
