@@ -30,8 +30,9 @@ def register_operation(operation: Operation) -> Operation:
     Raises SettingsError for the name of one of the 15, for a function without a name, which a schedule file could not
     refer to, and for a function that does not do what Operation asks of it.
     """
-    if function_path(operation) is None:
+    if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+    function_path(operation)
     _try_out(operation)
     _registered[operation.name] = operation
     return operation
@@ -56,8 +57,7 @@ def find_operation(name: str) -> Operation:
 def function_path(operation: Operation) -> str | None:
     """`module:name` of the function of an operation that is not one of the 15, None for those."""
     if operation.name in OPERATIONS:
-        if not _means_the_same(operation, OPERATIONS[operation.name]):
-            raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+        check_known(operation)
         return None
     function = operation.function
     name = getattr(function, "__qualname__", "<lambda>")
@@ -68,14 +68,11 @@ def function_path(operation: Operation) -> str | None:
 
 def check_known(operation: Operation) -> None:
     """Raise SettingsError unless a schedule file with this operation could be read."""
-    if not _means_the_same(operation, find_operation(operation.name)):
-        raise SettingsError(f"another operation is registered as {operation.name}; register this one, or rename it")
-
-
-def _means_the_same(operation: Operation, other: Operation) -> bool:
-    """Whether two operations differ in nothing but range and interpolation."""
-    alike = dataclasses.replace(other, magnitude_range=operation.magnitude_range)
-    return operation == (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike)
+    known = find_operation(operation.name)
+    alike = dataclasses.replace(known, magnitude_range=operation.magnitude_range)
+    # Range and interpolation may differ.
+    if operation != (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike):
+        raise SettingsError(f"another operation is known as {operation.name}; register this one, or rename it")
 
 
 def _try_out(operation: Operation) -> None:
