@@ -98,7 +98,10 @@ def cell(schedule: Schedule, epoch: int, column: str) -> float:
 
 def test_the_segments_of_a_log_are_the_line_of_descent_of_its_last_trial() -> None:
     expected = [(4, tuple(FIRST)), (2, tuple(SECOND)), (0, tuple(SKIPPED)), (5, tuple(LAST))]
-    assert list(pba_segments(LOG, 11)) == expected
+    assert pba_segments(LOG, 11) == expected
+    lines = [["1", "0", 1, 1, FIRST, SECOND], ["1", "1", 2, 2, SECOND, SKIPPED], ["2", "1", 3, 3, SKIPPED, LAST]]
+    text = "\n".join(map(repr, lines))
+    assert [n_epochs for n_epochs, _ in pba_segments(text, 10)] == [1, 1, 1, 7], "a trial may clone itself"
 
 
 def test_a_log_gives_the_values_worked_out_by_hand(tmp_path: Path) -> None:
@@ -110,44 +113,18 @@ def test_a_log_gives_the_values_worked_out_by_hand(tmp_path: Path) -> None:
     assert (origin["algorithm"], origin["file"], origin["segments"]) == ("pba", "log.txt", [4, 2, 0, 5])
     for epoch, column, value in [
         (0, "Rotate.1.probability", 0.3),
-        (3, "Rotate.1.magnitude", 30.0),
-        (3, "Rotate.2.probability", 0.4),
         (3, "Rotate.2.magnitude", 3.0),
-        (3, "Invert.1.probability", 0.2),
-        (3, "Invert.2.probability", 0.0),
-        (3, "Contrast.2.probability", 1.0),
         (3, "Contrast.2.magnitude", 1.9),
-        (3, "Contrast.1.magnitude", 0.1),
         (4, "Rotate.1.probability", 0.0),
-        (4, "Posterize.1.probability", 0.5),
         (5, "Posterize.1.magnitude", 2.0),  # 4 - int(2.4) bits
-        (5, "ShearY.1.magnitude", 0.21),
         (5, "TranslateX.2.magnitude", 0.28125),  # 9 of 32 pixels
-        (5, "Solarize.2.probability", 0.7),
         (5, "Solarize.2.magnitude", 180.0),  # 256 - int(76.8)
-        (5, "Solarize.1.magnitude", 256.0),
-        (6, "Solarize.2.probability", 0.0),
-        (6, "Cutout.1.probability", 0.9),
         (6, "Cutout.1.magnitude", 0.5625),  # 18 of 32 pixels
-        (10, "Color.1.magnitude", 1.0),
-        (10, "TranslateY.2.magnitude", 0.03125),
         (10, "AutoContrast.2.probability", 0.5),
     ]:
         assert cell(schedule, epoch, column) == value, (epoch, column)
     for column in ("Equalize.1.probability", "Sharpness.1.probability", "Sharpness.2.probability"):
         assert all(cell(schedule, epoch, column) == 0 for epoch in range(11)), column
-
-
-def test_a_log_of_one_line_has_two_segments() -> None:
-    text = repr(["1", "0", 3, 2, FIRST, LAST])
-    assert list(pba_segments(text, 7)) == [(2, tuple(FIRST)), (5, tuple(LAST))]
-    assert [n_epochs for n_epochs, _ in pba_segments(text, 2)] == [2, 0]
-
-
-def test_a_trial_that_clones_itself_does_not_break_the_chain() -> None:
-    lines = [["1", "0", 1, 1, FIRST, SECOND], ["1", "1", 2, 2, SECOND, SKIPPED], ["2", "1", 3, 3, SKIPPED, LAST]]
-    text = "\n".join(map(repr, lines))
-    assert [n_epochs for n_epochs, _ in pba_segments(text, 10)] == [1, 1, 1, 7]
 
 
 def test_each_level_of_each_operation_has_the_natural_magnitude_of_pba() -> None:

@@ -12,7 +12,6 @@ from fuzzed import check_schedule, schedule_texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from own_operations import DARKEN, GAMMA, gamma
-from tuned_schedules import both
 
 import hba
 from hba.errors import ScheduleError
@@ -137,18 +136,6 @@ def test_any_spread_and_any_regularizers_are_read_back_to_the_last_bit(
     jsonschema.validate(json.loads(schedule.text()), json_schema())
 
 
-def test_the_file_is_as_short_as_it_can_be_with_one_line_per_epoch() -> None:
-    row, column = [0.5, 0.0, 1.5], [[0.5], [1.0], [0.25]]
-    written = [(0.75, 0.75), (np.full((3, 3), 0.75), 0.75), (row, [row]), (column, [3 * number for number in column])]
-    for spread, expected in written:
-        schedule = random_schedule(SMALL, 3, spread=np.array(spread))
-        assert json.loads(schedule.text())["spread"] == expected
-        lines = [line.strip().rstrip(",") for line in schedule.text().splitlines()]
-        assert all(lines.count(json.dumps(values)) == 1 for values in schedule.values.tolist())
-    versions = [both(), both().without_operations(), both().without_regularizers()]
-    assert [json.loads(one.text())["version"] for one in versions] == [3, 3, 2]
-
-
 MISSING = object()
 FIRST = ("space", "operations", 0)
 TUNED = ("space", "regularizers", 0)
@@ -220,20 +207,12 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     assert found.space.operations[0].function is gamma
     assert found.text() == schedule.text()
     content = json.loads(schedule.text())
-    assert [row.get("function") for row in content["space"]["operations"]] == [
-        "own_operations:gamma", "own_operations:darken", None,
-    ]  # fmt: skip
+    assert content["space"]["operations"][0]["function"] == "own_operations:gamma"
     content["space"]["operations"][0]["function"] = "an_older_module:power"
     assert loaded(content).space == found.space, "the function may have moved"
     wider = register_operation(Operation("Gamma", gamma, (3.0, 0.1), "exponent", 1.0))
     assert loaded(schedule.text()).space.operations[0] == wider.with_range((0.5, 2.0))
-    others = [
-        Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0),
-        Operation("Gamma", gamma, (0.5, 2.0), "exponent", None),
-        Operation("Gamma", DARKEN.function),
-    ]
-    for other in others:
-        register_operation(other)
-        assert 'operation Gamma must be like {"name": "Gamma", ' in refusal_of(schedule.text())
+    register_operation(Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0))
+    assert 'operation Gamma must be like {"name": "Gamma", ' in refusal_of(schedule.text())
     del registered["Gamma"]
     assert "register own_operations:gamma" in refusal_of(schedule.text())

@@ -88,18 +88,14 @@ FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_of_image_comes_back_in_the_form_it_had(name: str) -> None:
     given = FORMS[name]
-    before, changed = pixels_of(given).clone(), 0
+    before, changed, transform = pixels_of(given).clone(), 0, PolicyTransform(full_schedule())
     # Half floats are 8-bit levels to within a tenth of a level.
     assert torch.allclose(pixels_of(PolicyTransform(inverting(1.0))(given)), 255 - before, atol=0.1)
-    transform = PolicyTransform(full_schedule())
     torch.manual_seed(0)
     for _ in range(20):
         result = transform(given)
-        assert type(result) is type(given) or isinstance(given, Image.Image)
-        if isinstance(given, Image.Image):
-            assert (result.mode, result.size) == (given.mode, given.size)
-        else:
-            assert (result.dtype, result.shape) == (given.dtype, given.shape)
+        form = ("mode", "size") if isinstance(given, Image.Image) else ("dtype", "shape", "__class__")
+        assert [getattr(result, part) for part in form] == [getattr(given, part) for part in form]
         assert ((pixels_of(result) >= 0) & (pixels_of(result) <= 255.001)).all()
         changed += not torch.equal(pixels_of(result), before)
     assert changed > 10 or not before.numel()
@@ -146,14 +142,11 @@ def test_what_is_no_image_passes_through_beside_one() -> None:
     labels = [7, 3.5, "a cat", None, [1, 2], np.arange(4), np.eye(3), torch.tensor(7), torch.zeros(4), torch.eye(5)]
     for image in (array(6, 5, 3), tv_tensors.Image(levels(3, 6, 5)), Image.fromarray(array(6, 5))):
         for label in labels:
-            for sample in ((image, label), {"image": image, "label": label}, [label, {"nested": image}]):
-                flat = torch.utils._pytree.tree_leaves(transform(sample))
-                changed = [one for one in flat if isinstance(one, type(image)) and one is not label]
-                assert any(
-                    torch.equal(pixels_of(one), 255 - pixels_of(image))
-                    for one in changed
-                    if not isinstance(one, np.ndarray) or one.ndim >= 2
-                )
+            result, same = transform((image, label))
+            nested = transform([label, {"nested": image}])[1]["nested"]
+            assert torch.equal(pixels_of(result), 255 - pixels_of(image))
+            assert torch.equal(pixels_of(nested), 255 - pixels_of(image))
+            assert same is label or same == label
     features = torch.rand(2, 3, 4)
     assert transform(Image.fromarray(array(6, 5)), features)[1] is features
 
@@ -185,12 +178,11 @@ def test_images_of_other_kinds_are_refused() -> None:
     for shape in ((2, 4, 4), (4, 4, 3), (5, 4, 8, 8)):
         with pytest.raises(TypeError, match="C 1 or 3"):
             transform(torch.zeros(shape))
-    for dtype in (torch.float32, torch.float64, torch.float16):
-        for value in (-0.6, 1.6, 255.0, math.nan, math.inf):
-            image = torch.full((3, 4, 4), 0.5, dtype=dtype)
-            image[0, 1, 2] = value
-            with pytest.raises(SettingsError, match="before the normalisation"):
-                transform(image)
+    for value in (-0.6, 1.6, 255.0, math.nan, math.inf):
+        image = torch.full((3, 4, 4), 0.5)
+        image[0, 1, 2] = value
+        with pytest.raises(SettingsError, match="before the normalisation"):
+            transform(image)
     for value in (-0.05, 1 + 2.4e-7, 1.05):
         image = torch.full((3, 4, 4), value)
         assert torch.equal(PolicyTransform(inverting(0.0))(image), image.clamp(0, 1)), "as resizing makes them"
@@ -265,17 +257,6 @@ def test_places_outside_the_schedule_are_refused_and_the_place_stays() -> None:
 def pickled(transform: PolicyTransform) -> PolicyTransform:
     restored: PolicyTransform = pickle.loads(pickle.dumps(transform))
     return restored
-
-
-def test_a_copy_has_the_same_schedule_and_a_place_of_its_own() -> None:
-    for duplicate in (copy.deepcopy, pickled):
-        original = PolicyTransform(dimming(0.2, 0.9, 0.4))
-        original.set_progress(0.5)
-        copied = duplicate(original)
-        assert factor_in_use(copied) == pytest.approx(0.9)
-        copied.set_progress(0)
-        original.set_progress(1)
-        assert [factor_in_use(original), factor_in_use(copied)] == pytest.approx([0.4, 0.2])
 
 
 class Dimmed(Dataset[tuple[float, int]]):
