@@ -1,7 +1,7 @@
 """A search that ends within a given time: a few steps and a validation are timed, and as many epochs are chosen as fit.
 
-What is timed is a copy of the search, made from the same seeds and then thrown away. So the search itself draws what
-it would draw anyway, and can be repeated by its number of epochs alone.
+A copy of the search is timed. So the search draws the same numbers as without a budget, and its number of epochs alone
+repeats it.
 """
 
 import math
@@ -90,10 +90,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
 
 
 def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock: Clock) -> float:
-    """Mean seconds of a training step with its share of what comes after `every` of them.
-
-    Whole rounds of that many steps are timed for so many seconds, after a first one, which is slower.
-    """
+    """Mean seconds of a training step, over rounds of `every` steps. The first round is slower and does not count."""
     n_rounds, begun = -1, clock()
     while n_rounds < 1 or clock() - begun < seconds:
         for _ in range(every):

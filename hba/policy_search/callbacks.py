@@ -16,9 +16,7 @@ class SearchCallback:
         """`done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Everything is read and the network is made, but nothing is trained yet. plan: a SearchPlan, or a
-        hba.text.task.TextPlan for a search on text.
-        """
+        """Called before anything is trained. plan: a SearchPlan, or a hba.text.task.TextPlan for a search on text."""
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows. step is above 0 for a resumed search. batch_size: images, or words, of a step."""
@@ -27,9 +25,7 @@ class SearchCallback:
         """Training step `step`, counted from 1, and its policy steps are done."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """The schedule's row of an epoch that ends, counted from 1: values in natural units by name, such as
-        `Rotate.1.magnitude` or `dropout.fc1`.
-        """
+        """An epoch, counted from 1, ended with these values in natural units, such as `Rotate.1.magnitude`."""
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         """An epoch ended. The keys are those of metrics.csv; None stands for what was not measured in this epoch."""

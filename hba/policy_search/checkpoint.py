@@ -52,18 +52,17 @@ class RunFolder:
         write_text(self.metrics, "".join(",".join(line) + "\n" for line in [[*metrics[0]], *lines]))
 
     def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
-        """identity: what must be the same when the run is resumed, by a name that a person understands."""
+        """identity: what must be the same when the run is resumed, by a readable name."""
         content = {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state}
-        # Through memory, because torch.save reports a full disk in words that nobody understands.
+        # Through memory, because torch.save does not say that a disk is full.
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_atomically(self.checkpoint, lambda file: file.write(buffer.getbuffer()), before=self.checkpoint_before)
 
     def load_checkpoint(self, identity: Mapping[str, str]) -> tuple[dict[str, Any], str | None] | None:
-        """The state in the last checkpoint, on the CPU; None if nothing was saved.
+        """The state in the last checkpoint, on the CPU, and a note if it is the one before because the last is broken.
 
-        If the last checkpoint is broken, it is the one before it, and a note says so. Raises RunError if both are
-        broken, for another version, and if the identity is not the one that was saved.
+        None if nothing was saved. Raises RunError if both are broken, for another version or another identity.
         """
         if not self.has_checkpoint():
             return None

@@ -102,10 +102,7 @@ def _check(seeds: int | None, resume: bool, jobs: int, cluster: str | None, sett
 def _write_configs(
     folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], resume: bool
 ) -> Sequence[int]:
-    """Write the settings of each search that has none yet; return the seeds of all.
-
-    Further searches of a folder that is resumed get the settings of its first one.
-    """
+    """Write the settings of each search that has none yet, like those of the first; return the seeds of all."""
     runs = {seed: RunFolder(path) for seed, path in sorted(seed_folders(folder).items())}
     there = [seed for seed, run in runs.items() if resume and run.config.exists()]
     if there:

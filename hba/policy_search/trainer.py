@@ -63,7 +63,7 @@ class History:
 
 
 class SearchTrainer:
-    """One search, at its first step, or where the run in the folder was stopped. folder: None saves nothing."""
+    """A search at its first step, or where the run in the folder was stopped. folder: None saves nothing."""
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
