@@ -16,13 +16,14 @@ from torch import Tensor
 from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.callbacks import TrainingsBar
+from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, Regularization
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import RESULTS_NAME, TEXT_EVALUATION
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
+from hba.text.config import HIDDEN, TextEvaluationConfig, TextTrainingConfig, is_tuned, tunable
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
@@ -31,7 +32,7 @@ from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import words
-from hba.utils.text import unknown
+from hba.utils.text import counted, unknown
 
 SCHEDULE = "schedule"
 
@@ -53,8 +54,7 @@ the mean of all its epochs; its last row.
 """
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(NamedTuple):
     """Mean losses in nats of a word after the last epoch."""
 
     val: float
@@ -70,30 +70,25 @@ class TextEvaluation:
     losses: Mapping[str, Mapping[int, Loss]]
     folder: Path | None
 
-    def difference(self, baseline: str) -> PairedDifference | None:
-        """Test loss with the schedule minus that with a baseline, seed by seed; None while no seed has both."""
+    def difference(self, baseline: str) -> PairedDifference:
+        """Test loss with the schedule minus that with a baseline, seed by seed."""
         first, other = ({seed: one.test for seed, one in self.losses[name].items()} for name in (SCHEDULE, baseline))
-        return PairedDifference.of(first, minus=other)
+        found = PairedDifference.of(first, minus=other)
+        assert found is not None, "all rows have the same seeds"
+        return found
 
     def lines(self) -> Iterator[str]:
         """The results for a terminal: perplexities of each row, then differences to the schedule."""
         for name, losses in self.losses.items():
-            val, test = (
-                _mean_and_deviation([getattr(one, part) for one in losses.values()]) for part in ("val", "test")
-            )
+            test, val = (_mean_and_deviation([one[i] for one in losses.values()]) for i in (1, 0))
             yield f"{name:<10} perplexity {test} on the test text, {val} on the validation text"
         for name in list(self.losses)[1:]:
             found = self.difference(name)
-            if found is None:
-                continue
+            low, high = found.interval or (-math.inf, math.inf)
+            interval = f"95 %: {low:+.3f} to {high:+.3f}" if found.interval else "no interval"
+            verdict = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"
             change = f"{SCHEDULE} - {name}: {found.mean:+.3f} nats a word"
-            if found.interval is None:
-                same = f"all {found.n_pairs} seeds have the same difference, so there is no interval"
-                yield f"{change}; {same if found.equal_pairs else 'a single seed has no interval'}"
-            else:
-                low, high = found.interval
-                verdict = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"
-                yield f"{change} (95 %: {low:+.3f} to {high:+.3f}, {found.n_pairs} seeds): {verdict}"
+            yield f"{change} ({interval}, {counted(found.n_pairs, 'seed')}): {verdict}"
 
 
 def _mean_and_deviation(losses: Sequence[float]) -> str:
@@ -173,12 +168,12 @@ def evaluate(
     given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     check_single_process("an evaluation")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the evaluation to resume")
     callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
     config = _config(found, settings if data is None else {**settings, "data": data})
-    if resume and folder is None:
-        raise SettingsError("resume needs out, the folder of the evaluation to resume")
     corpus = Corpus.read(config.data, config.vocabulary_size)
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
@@ -197,10 +192,8 @@ def evaluate(
             trained = train(config, tokens, len(corpus.vocabulary), rows[name], seed, callback.step_done)
             losses[name, seed] = Loss(trained.val_losses[-1], trained.test_loss)
             if folder is not None:
-                trainings = [
-                    {"row": row, "seed": seed, "val_loss": one.val, "test_loss": one.test}
-                    for (row, seed), one in losses.items()
-                ]
+                keys = ("row", "seed", "val_loss", "test_loss")
+                trainings = [dict(zip(keys, (*key, *loss), strict=True)) for key, loss in losses.items()]
                 content = {"format": TEXT_EVALUATION, "identity": identity, "trainings": trainings}
                 write_text(folder / RESULTS_NAME, json.dumps({**content, **environment(device)}, indent=2) + "\n")
             callback.ended(f"{name}, seed {seed}: test perplexity {in_words(perplexity(trained.test_loss))}")
@@ -209,15 +202,10 @@ def evaluate(
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """By name. ScheduleError for a schedule that a language model cannot be trained by."""
-    of_images = [one.name for one in schedule.space.operations]
-    for one in schedule.space.regularizers:
-        is_of_text = one.own_name in DROPOUTS if one.group == DROPOUT else one.group.replace("_", "-") in tunable()
-        of_images += [] if is_of_text else [one.name]
-    if of_images:
-        raise ScheduleError(
-            f"a language model has no {of_images[0]}: give a schedule that hba search-text has found; for images there "
-            "is hba evaluate"
-        )
+    known = {*tunable()} - {DROPOUT}
+    of_images = [one for one in schedule.space.regularizers if not is_tuned(one, known)]
+    for one in (*schedule.space.operations, *of_images):
+        raise ScheduleError(f"a language model has no {one.name}; evaluate schedules of images by hba evaluate")
     for name in names:
         if name not in BASELINES:
             raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
@@ -226,13 +214,9 @@ def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
 
 def _config(schedule: Schedule, given: Mapping[str, Any]) -> TextEvaluationConfig:
     """The given settings, and those of the search of a text that are not given."""
-    stored = schedule.provenance.get("settings")
-    if not isinstance(stored, Mapping) or "vocabulary_size" not in stored:
-        # Batches and learning rates of images are no start for text.
-        stored = {}
-    searched = {name: stored[name] for name in TextTrainingConfig.model_fields if name in stored and name != "device"}
-    if "data" not in {**searched, **given}:
-        raise SettingsError("data must be given for a schedule that does not name its search's folder of text")
+    stored, names = settings_of(schedule), TextTrainingConfig.model_fields.keys() - {"device"}
+    # Batches and learning rates of images are no start for text.
+    searched = {name: stored[name] for name in names & stored.keys()} if "vocabulary_size" in stored else {}
     config = TextEvaluationConfig.make({**searched, **given})
     if f"{DROPOUT}.{HIDDEN}" in schedule.space.names and config.layers == 1:
         raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
@@ -241,12 +225,10 @@ def _config(schedule: Schedule, given: Mapping[str, Any]) -> TextEvaluationConfi
 
 def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], Loss]:
     """By row and seed. RunError where the folder holds another evaluation, or one that is not to be resumed."""
-    if not path.exists():
-        if resume:
-            raise RunError(f"{path.parent} holds no evaluation to resume: there is no {RESULTS_NAME} in it")
-        return {}
+    if path.exists() != resume:
+        raise RunError(f"{path} exists already: add --resume" if not resume else f"there is no {path} to resume")
     if not resume:
-        raise RunError(f"{path.parent} already holds an evaluation: add --resume to resume it, or choose another --out")
+        return {}
     try:
         content = json.loads(read_text(path))
         is_same = (content.get("format"), content.get("identity")) == (TEXT_EVALUATION, identity)
@@ -254,8 +236,5 @@ def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         raise RunError(f"{path} cannot be read: {reason_of(error)}; start anew with another --out") from None
     if not is_same:
-        raise RunError(
-            f"{path} is of another schedule, text or settings than are given now; resume with those, or choose another "
-            "--out"
-        )
+        raise RunError(f"{path} is of another schedule, text or settings; resume with those, or choose another --out")
     return found
