@@ -120,7 +120,7 @@ class _Terminal(PrintsTrainings, EvaluationProgress):
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
-    """What an evaluation will do: the images, the network, the trainings, inherited settings and notes."""
+    """What an evaluation will do: the images, the network, the trainings, and notes."""
     config = plan.config
     test = "" if plan.test_images is None else f" and {plan.test_images:,} test"
     classes = classes_line(plan.class_names, plan.left_out, plan.folder)
@@ -136,9 +136,6 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     yield f"trainings: {plan.n_trainings}{kept} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"
-    if plan.inherited:
-        taken = ", ".join(f"{name} {value}" for name, value in plan.inherited.items())
-        yield f"settings as in the search on {plan.inherited_from}: {taken}"
     yield from plan.notes
 
 

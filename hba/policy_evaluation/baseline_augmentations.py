@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torchvision.transforms import TrivialAugmentWide
@@ -29,8 +28,6 @@ N_IMAGES, N_EPOCHS = 256, 9
 N_DRAWS = 4096
 """At least, of all epochs and images together: the standard error of a strength is then some 2 %."""
 LARGEST_FACTOR, N_HALVINGS = 16.0, 10
-
-Values = NDArray[np.float64]
 
 
 def start(schedule: Schedule) -> Schedule:
@@ -108,18 +105,12 @@ def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
         for taker, giver in giver_of.items():
             for copy in range(space.copies):
                 to, of = (getattr(space.slots[one * space.copies + copy], kind) for one in (taker, giver))
-                values[:, to] = _carried(schedule.values[:, of], space.ranges[of], space.ranges[to])
+                (low, high), (to_low, to_high) = space.ranges[of], space.ranges[to]
+                # A range of a single magnitude has no positions.
+                position = (schedule.values[:, of] - low) / ((high - low) or math.inf)
+                values[:, to] = np.clip(to_low + (to_high - to_low) * position, *sorted((to_low, to_high)))
                 spread[:, to] = schedule.spread[:, of]
     return Schedule(space, values, schedule.fill, spread=spread)
-
-
-def _carried(curve: Values, of: tuple[float, float], to: tuple[float, float]) -> Values:
-    """The curve at the same fractions of another range."""
-    (source_low, source_high), (low, high) = of, to
-    # A range of a single magnitude has no positions.
-    width = source_high - source_low
-    position = (curve - source_low) / width if width else np.zeros(len(curve))
-    return np.clip(low + (high - low) * position, min(low, high), max(low, high))
 
 
 @dataclass(frozen=True)
@@ -137,8 +128,7 @@ class AsStrong:
 
     @property
     def definition(self) -> str:
-        own, other = (ScheduleAugmentation(each).definition for each in (self.schedule, self.like))
-        return f"{own}, as strong as {other}"
+        return ", as strong as ".join(ScheduleAugmentation(one).definition for one in (self.schedule, self.like))
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
         return ScheduleAugmentation(self.matched(train)).by_epoch(epochs, train)

@@ -215,9 +215,8 @@ def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
 def _row_name(path_or_name: str | Path) -> str:
     """The file's name, or its run folder's for a policy.json."""
     path = Path(path_or_name)
-    if path.is_dir():
-        return path.resolve().name
-    return path.resolve().parent.name if path.name == "policy.json" else path.stem
+    folder = path if path.is_dir() else path.parent
+    return folder.resolve().name if path.is_dir() or path.name == "policy.json" else path.stem
 
 
 def row_configs(
@@ -284,15 +283,11 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
         for function in (*functions[:1], *functions[-1:]):
             before = images.clone()
             found: Any = function(images, torch.Generator(train.device).manual_seed(0))
-            if not _is_batch_like(found, before) or not torch.equal(images, before):
+            is_new = isinstance(found, torch.Tensor) and torch.equal(images, before)
+            is_new = is_new and (found.shape, found.dtype) == (before.shape, before.dtype)
+            if not (is_new and bool(((found >= 0) & (found <= 1)).all())):
                 shown = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, torch.Tensor) else type(found)
                 raise SettingsError(
                     f"{type(augmentation).__name__} must return new images, {before.dtype} {tuple(before.shape)} in "
                     f"[0, 1] (.clamp(0, 1)), and must not write into those that it gets (.clone()), got {shown}"
                 )
-
-
-def _is_batch_like(found: Any, images: torch.Tensor) -> bool:
-    if not isinstance(found, torch.Tensor) or (found.shape, found.dtype) != (images.shape, images.dtype):
-        return False
-    return bool(torch.isfinite(found).all() and found.min() >= 0 and found.max() <= 1)

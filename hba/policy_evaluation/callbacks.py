@@ -1,13 +1,11 @@
 """Callbacks of an evaluation: its plan, a progress bar, and TensorBoard events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from hba.config.evaluation import EvaluationConfig
-from hba.report.results import LeakageReport
 from hba.training.metrics import Measured
 from hba.utils.progress import EventFiles, ShowsBar
 
@@ -19,9 +17,8 @@ class EvaluationPlan:
     model: the network's name, or the class of the user's own. device: such as cuda:0. test_images: None if only
     reading them, after the first training, will show their number. left_out: number of files that are not used, as far
     as is known. rows: names, the schedule's first. n_trainings: those still to do; n_kept: those that are done already.
-    steps_per_training: batches. jobs: trainings at a time. folder: of results.json. inherited: settings taken from the
-    search, where that was on the other data named by inherited_from. searched: one report for each row that is a
-    schedule. notes: sentences to read before the numbers.
+    steps_per_training: batches. jobs: trainings at a time. folder: of results.json. notes: sentences to read before the
+    numbers, such as settings that are taken from the search of other data.
     """
 
     config: EvaluationConfig
@@ -37,9 +34,6 @@ class EvaluationPlan:
     steps_per_training: int
     jobs: int
     folder: Path | None
-    inherited: Mapping[str, Any]
-    inherited_from: str
-    searched: tuple[LeakageReport, ...]
     notes: tuple[str, ...]
 
 
@@ -118,14 +112,10 @@ class TensorBoardLogger(EvaluationCallback):
     def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
         # A name may be any text, and must stay a single folder.
         self._events.begin(f"{quote(name, safe=' ')}, seed {seed}")
-        for epoch, trained in enumerate(epochs, start=1):
-            self._events.scalars(_scalars("train", trained), epoch)
-        self._events.scalars(_scalars("test", test), len(epochs))
+        measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]
+        for part, one, epoch in (*measured, ("test", test, len(epochs))):
+            found = {"loss": one.loss, "error_percent": one.error_percent}
+            if one.confusion is not None:
+                found["balanced_accuracy_percent"] = one.confusion.balanced_accuracy_percent
+            self._events.scalars({f"evaluation/{part}_{tag}": value for tag, value in found.items()}, epoch)
         self._events.end()
-
-
-def _scalars(part: str, measured: Measured) -> dict[str, float]:
-    found = {"loss": measured.loss, "error_percent": measured.error_percent}
-    if measured.confusion is not None:
-        found["balanced_accuracy_percent"] = measured.confusion.balanced_accuracy_percent
-    return {f"evaluation/{part}_{name}": value for name, value in found.items()}

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,15 @@ from hba.distributed.collectives import (
 )
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import SettingsError
+from hba.executors.choose import check_one_way, executor_for
 from hba.executors.executor import Executor, SerialExecutor
 from hba.executors.ray_executor import connected
 from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs, try_out
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
-from hba.policy_evaluation.jobs import Job, check_executor, executor_for, run_jobs
-from hba.policy_evaluation.leakage import check_unseen, leakage_reports, notes_on, settings_of
+from hba.policy_evaluation.jobs import Job, number_of_jobs, run_jobs
+from hba.policy_evaluation.leakage import leakage_reports, notes_on
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
 from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
@@ -101,7 +102,12 @@ def evaluate(
     for a loss that is not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
-    check_executor(jobs, cluster, gpus_per_training)
+    check_one_way(jobs, cluster)
+    if gpus_per_training < 1 or (cluster is None and gpus_per_training > 1):
+        raise SettingsError(
+            f"gpus_per_training must be at least 1, and needs a cluster above that, got {gpus_per_training}; on one "
+            "machine, start hba evaluate by torchrun"
+        )
     check_data(data, EvaluationData)
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
@@ -109,9 +115,8 @@ def evaluate(
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
     used, start, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
-    if cluster is None:
-        # Before images are read. A cluster has its own devices.
-        local_device(used.device)
+    # Before images are read. A cluster has its own devices.
+    device = local_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, start)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
@@ -124,15 +129,17 @@ def evaluate(
         images = _read_and_check(data, used, rows, against, callback)
         check_batch_size(settings, len(images.train))
         schedules = {name: row for name, row in named.items() if isinstance(row, Schedule)}
-        searched = leakage_reports(schedules, used, images, in_memory=not isinstance(data, str | Path | None))
-        if not allow_seen:
-            check_unseen(searched)
-        notes = (*images.facts, *filter(None, [error_note(images.train.labels)]), *_notes_on_start(images, rows[0]))
-        notes = (*notes, *notes_on(schedules, used, searched))
+        in_memory = not isinstance(data, str | Path | None)
+        searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
+        notes = (*inherited, *images.facts, *filter(None, [error_note(images.train.labels)]))
+        notes = (*notes, *_notes_on_start(images, rows[0]), *notes_on(schedules, used, searched))
         run = Evaluation(main, used, rows, images, searched, folder, stored)
-        _check_processes_alike(run)
-        executor = executor_for(images, used.device, len(rows) * used.seeds, jobs, machines, gpus_per_training)
-        return _train_all(run, executor, callback, inherited, notes)
+        if size() > 1:
+            rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
+            check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
+        n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images, device)
+        executor = executor_for(used.device, n_jobs, machines, gpus_per_training)
+        return _train_all(run, executor, callback, notes)
 
 
 def _read_and_check(
@@ -174,11 +181,7 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
 
 
 def _train_all(
-    run: Evaluation,
-    executor: Executor,
-    callback: EvaluationCallback,
-    inherited: Mapping[str, Any],
-    notes: tuple[str, ...],
+    run: Evaluation, executor: Executor, callback: EvaluationCallback, notes: tuple[str, ...]
 ) -> EvaluationResult:
     """Run the trainings that are missing, seed by seed over all rows, so that an interrupted evaluation has pairs."""
     folder, stored, missing = run.folder, run.stored, list(run.missing())
@@ -192,11 +195,9 @@ def _train_all(
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {executor.n_processes} processes"
 
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
-        if folder is None:
-            return TrainCheckpoint()
         parts = (*_identity(row), run.fingerprints["training"], made_on, str(seed))
         # Processes on other machines begin in another folder.
-        return TrainCheckpoint.in_folder(folder.absolute() / TRAININGS_NAME, parts)
+        return TrainCheckpoint.in_folder(folder and folder.absolute() / TRAININGS_NAME, parts)
 
     jobs = [Job(row, seed, checkpoint(row, seed)) for row, seed in missing]
     if stored and jobs:
@@ -204,7 +205,7 @@ def _train_all(
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
     if folder is not None:
         note_launch(folder)
-    callback.planned(_plan(run, executor, len(jobs), inherited, notes))
+    callback.planned(_plan(run, executor, len(jobs), notes))
     with contextlib.closing(run_jobs(executor, jobs, run.data, callback.step_done)) as finished:
         for job, (test, epochs) in finished:
             run.add(job.row, job.seed, test)
@@ -225,9 +226,7 @@ def _train_all(
     return found.model_copy(update={"report": report})
 
 
-def _plan(
-    run: Evaluation, executor: Executor, n_trainings: int, inherited: Mapping[str, Any], notes: tuple[str, ...]
-) -> EvaluationPlan:
+def _plan(run: Evaluation, executor: Executor, n_trainings: int, notes: tuple[str, ...]) -> EvaluationPlan:
     """n_trainings: still to do."""
     config, data, own_network = run.config, run.data, run.rows[0].own_network
     return EvaluationPlan(
@@ -244,18 +243,8 @@ def _plan(
         steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
         jobs=min(executor.n_jobs, max(1, n_trainings)),
         folder=run.folder,
-        inherited=inherited,
-        inherited_from=str(settings_of(run.schedule).get("data")),
-        searched=run.searched,
         notes=notes,
     )
-
-
-def _check_processes_alike(run: Evaluation) -> None:
-    """SettingsError where the processes of a torchrun computation would run different trainings."""
-    if size() > 1:
-        rows = json.dumps([*map(_identity, run.rows), [*run.config.training_seeds]])
-        check_alike({"training images": run.data.train.fingerprint(), "rows or settings": rows})
 
 
 def _identity(row: RowConfig) -> tuple[str, ...]:

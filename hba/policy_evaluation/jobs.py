@@ -1,4 +1,4 @@
-"""The trainings of an evaluation, and the executor that runs them."""
+"""The trainings of an evaluation, and how an executor runs them."""
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
@@ -8,11 +8,9 @@ from typing import NamedTuple
 import torch
 
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
-from hba.distributed.collectives import local_device
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, SettingsError
-from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, Tensors
-from hba.executors.ray_executor import Cluster, RayExecutor
+from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors
 from hba.policy_evaluation.baselines import RowConfig
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import Measured
@@ -88,8 +86,7 @@ def _data(value: tuple[str, tuple[str, ...], str], train: Tensors, fetch_test: C
 
 
 def _images(tensors: Tensors) -> LabelledImages:
-    images, labels = tensors
-    return LabelledImages(images, labels)
+    return LabelledImages(tensors[0], tensors[1])
 
 
 def _tensors(split: Images | LazySplit) -> Tensors:
@@ -99,42 +96,12 @@ def _tensors(split: Images | LazySplit) -> Tensors:
     return images.images, images.labels
 
 
-def check_executor(jobs: int | None, cluster: str | None, gpus_per_training: int) -> None:
-    """SettingsError, before anything is read, for arguments that exclude each other."""
-    if jobs is not None and jobs < 1:
-        raise SettingsError(f"jobs must be at least 1, got {jobs}")
-    if gpus_per_training < 1:
-        raise SettingsError(f"gpus_per_training must be at least 1, got {gpus_per_training}")
-    if cluster is None and gpus_per_training > 1:
-        raise SettingsError("gpus_per_training is for a cluster; on one machine, start hba evaluate by torchrun")
-    if (cluster is not None or size() > 1) and jobs not in (None, 1):
-        raise SettingsError(f"jobs must be 1 on a cluster and where several processes share a training, got {jobs}")
-    if cluster is not None and size() > 1:
-        raise SettingsError("a cluster is given its trainings by one process; start hba evaluate without torchrun")
+def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device | None) -> int:
+    """How many trainings run at a time on this machine: no more than there are. device: None for a cluster.
 
-
-def executor_for(
-    data: EvaluationData, device: str, n_trainings: int, jobs: int | None, cluster: Cluster | None, gpus: int
-) -> Executor:
-    """The executor of so many trainings. jobs: as evaluate takes it. gpus: per training."""
-    if cluster is not None:
-        needs = cluster.needs(device)
-        if cluster.places(needs) < gpus:
-            raise SettingsError(
-                f"gpus_per_training must be at most {cluster.places(needs)}, as many as the cluster has room for, got "
-                f"{gpus}"
-            )
-        return RayExecutor(cluster, needs, gpus)
-    found = local_device(device)
-    n_jobs = 1 if size() > 1 else number_of_jobs(jobs, n_trainings, data, found)
-    return SerialExecutor(found) if n_jobs == 1 else ProcessExecutor(found, n_jobs)
-
-
-def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device) -> int:
-    """How many trainings run at a time: no more than there are.
-
-    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU and for images that are streamed.
+    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU, within torchrun, and for streamed images.
     """
     if asked is None:
-        asked = torch.get_num_threads() if device.type == "cpu" and not data.is_streamed else 1
+        is_cpu = device is not None and device.type == "cpu"
+        asked = torch.get_num_threads() if is_cpu and not data.is_streamed and size() == 1 else 1
     return max(1, min(asked, n_trainings))

@@ -17,16 +17,27 @@ from hba.utils.text import count_of
 
 
 def leakage_reports(
-    schedules: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, *, in_memory: bool
+    schedules: Mapping[str, Schedule],
+    config: EvaluationConfig,
+    data: EvaluationData,
+    *,
+    in_memory: bool,
+    allow_seen: bool,
 ) -> tuple[LeakageReport, ...]:
-    """One for each row that is a schedule. Reads no image. in_memory: the images were given, not read."""
+    """One for each row that is a schedule. Reads no image. in_memory: the images were given, not read.
+
+    SettingsError where a search has seen test images, unless allow_seen.
+    """
     found = []
     for row, schedule in schedules.items():
         count = _count(schedule, config, data, in_memory)
-        n_seen, is_estimate = (None, False) if count is None else (count.n_seen, count.is_estimate)
-        found.append(
-            LeakageReport(row=row, test_images_seen=n_seen, test_images=data.n_test, seen_is_estimate=is_estimate)
-        )
+        known: Any = {} if count is None else {"test_images_seen": count.n_seen, "seen_is_estimate": count.is_estimate}
+        found.append(LeakageReport(row=row, test_images=data.n_test, **known))
+        if found[-1].seen and not allow_seen:
+            raise SettingsError(
+                f"the search of {row} has seen {found[-1].seen}, so its error on them would be too low: test on what "
+                "it left out, with its images, classes and split seed, or add allow_seen=True"
+            )
     return tuple(found)
 
 
@@ -54,31 +65,17 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
     return seen.overlap(all_hashes([test]))
 
 
-def check_unseen(searched: Sequence[LeakageReport]) -> None:
-    """SettingsError where a search has seen test images."""
-    for report in searched:
-        if report.seen is not None:
-            raise SettingsError(
-                f"the search of {report.row} has seen {report.seen}, so its error on them would be too low: test on "
-                "what it left out, with its images, classes and split seed, or add allow_seen=True"
-            )
-
-
 def notes_on(
     schedules: Mapping[str, Schedule], config: EvaluationConfig, searched: Sequence[LeakageReport]
 ) -> tuple[str, ...]:
-    """Sentences to read before the numbers. searched: one report for each schedule; the first provides settings."""
+    """Sentences to read before the numbers. searched: one report for each schedule."""
     found = []
     for (row, schedule), report in zip(schedules.items(), searched, strict=True):
         settings = settings_of(schedule)
-        finished, planned = (
-            count_of(one) for one in (schedule.provenance.get("epochs_finished"), settings.get("epochs"))
-        )
+        finished, planned = map(count_of, (schedule.provenance.get("epochs_finished"), settings.get("epochs")))
         if finished and planned and finished < planned:
-            found.append(
-                f"The search of {row} stopped after {finished} of {planned} epochs; its schedule is stretched to "
-                f"{config.epochs}"
-            )
+            short = f"The search of {row} stopped after {finished} of {planned} epochs"
+            found.append(f"{short}; its schedule is stretched to {config.epochs}")
         if report.test_images_seen is None and settings.get("data") == config.data:
             found.append(
                 f"The schedule {row} does not record which images it was searched on: make sure that no test image is "
@@ -86,9 +83,6 @@ def notes_on(
             )
         elif report.seen is not None:
             found.append(report.warning)
-    settings = settings_of(next(iter(schedules.values())))
-    if (classes := settings.get("classes")) and config.classes is None and settings.get("data") != config.data:
-        found.append(f"The list of classes {classes} belongs to the searched data: here all classes are used")
     return (*found, *filter(None, [config.baseline_note()]))
 
 

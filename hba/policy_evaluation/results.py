@@ -11,7 +11,7 @@ from typing import Any
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
 from hba.data.labels import error_of
-from hba.errors import HbaError, RunError, SettingsError
+from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
 from hba.schedule.schedule import Schedule
@@ -42,8 +42,9 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
-        self._found: dict[str, dict[int, tuple[float, float | None, Confusion | None]]]
-        self._found = {row.name: {} for row in self.rows}
+        self._found: dict[str, dict[int, tuple[float, float | None, Confusion | None]]] = {
+            row.name: {} for row in self.rows
+        }
         self.fingerprints = {"training": self.data.train.fingerprint()}
         if self.stored is not None:
             self._check_images("training")
@@ -122,16 +123,11 @@ def stored_results(
         if path.exists():
             raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
         return None
-    if not path.exists():
-        if (folder / TRAININGS_NAME).is_dir():
-            # It was stopped in its first trainings.
-            return None
-        raise RunError(f"{folder} holds no evaluation to resume: there is no {RESULTS_NAME} in it")
+    # It may have been stopped in its first trainings.
+    if not path.exists() and (folder / TRAININGS_NAME).is_dir():
+        return None
     stored = read_results(path, "cannot be resumed", "; choose another --out")
-    try:
-        before = stored.config
-    except HbaError as error:
-        raise RunError(f"{folder} cannot be resumed: its settings are refused ({error})") from None
+    before = stored.config
     names, given = [row.name for row in stored.rows], [row.name for row in rows]
     free, by_name = (*FREE_SETTINGS, "model" if stored.own_network else ""), "a model by name"
     check_same("network", stored.own_network or by_name, rows[0].network_definition or by_name, folder)

@@ -1,22 +1,19 @@
 """The settings of an evaluation: given, of an earlier evaluation, of a preset, or of the search."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
-from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData
 from hba.data.load import is_dataset, name_of_dataset
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import SettingsError
 from hba.models import Start
 from hba.policy_evaluation.leakage import settings_of
 from hba.preprocessing import network_input_size
-from hba.report.results import RESULTS_NAME
+from hba.report.results import RESULTS_NAME, read_results
 from hba.schedule.schedule import Schedule
-from hba.utils.files import read_text, reason_of
 
 Values = Mapping[str, Any]
 
@@ -29,12 +26,12 @@ def settle(
     settings: Values,
     *,
     has_own_network: bool,
-) -> tuple[EvaluationConfig, Start | None, Values]:
-    """The checked settings, the pretrained weights, and the settings that come from a search on other data.
+) -> tuple[EvaluationConfig, Start | None, tuple[str, ...]]:
+    """The checked settings, the pretrained weights, and a note on settings that come from a search on other data.
 
     The given settings override those of the earlier evaluation, these those of the preset, these those of the search.
     data and earlier (config) as in `evaluate`. has_own_network: it replaces the setting `model`. Raises SettingsError
-    where the data are not known or the weights of the search have changed, DataError where the data are gone.
+    where the data are not known or the weights of the search have changed.
     """
     if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
         raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
@@ -52,11 +49,6 @@ def settle(
         raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
 
     config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
-    if data is None and config.data not in DATASET_NAMES and not Path(config.data).exists():
-        raise DataError(
-            f"there are no images in {config.data}, where the schedule was searched or evaluated; name the folder "
-            "where they are now, as in hba evaluate SCHEDULE DIR, or give the data again where they were in memory"
-        )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
         config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
@@ -67,23 +59,17 @@ def settle(
             f"the pretrained weights in {start.source} have changed since the search of the schedule; give "
             "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
-    return config, start, inherited
+    taken = ", ".join(f"{name} {value}" for name, value in inherited.items())
+    return config, start, (f"settings as in the search on {searched['data']}: {taken}",) if taken else ()
 
 
 def _of_earlier(path: Path, given: Values, has_own_network: bool, in_memory: bool) -> Values:
     """The settings of an earlier evaluation that apply; not its device, which may not be on this machine."""
     file = path / RESULTS_NAME if path.is_dir() else path
-    try:
-        stored = json.loads(read_text(file))["settings"]
-        # A network of the user's own has no name.
-        left_out = ("device", "val_size", *(() if stored.get("model") else ("model",)))
-        earlier = {name: value for name, value in stored.items() if name not in left_out}
-        EvaluationConfig.make(earlier)
-    except (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError) as error:
-        raise RunError(
-            f"config must be the {RESULTS_NAME} of an evaluation, or its folder; {file} cannot be read: "
-            f"{reason_of(error)}"
-        ) from None
+    stored = read_results(file, f"is not the {RESULTS_NAME} of an evaluation").settings
+    # A network of the user's own has no name.
+    left_out = ("device", "val_size", "" if stored.get("model") else "model")
+    earlier = {name: value for name, value in stored.items() if name not in left_out}
     if not ("model" in earlier or "model" in given or has_own_network):
         raise SettingsError(
             f"the evaluation of {file} used a network of your own, which is in no file; give network in Python, or "

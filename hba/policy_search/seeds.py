@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from hba.data.config import LAST_SEED, resolved_data
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
-from hba.distributed.process_info import is_first, size
+from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared
-from hba.executors.ray_executor import RayExecutor, connected
+from hba.executors.choose import check_one_way, executor_for
+from hba.executors.executor import SerialExecutor, Shared
+from hba.executors.ray_executor import connected
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.search import chosen_config, custom_components, search
@@ -55,7 +54,11 @@ def repeated_search(
     finite does not end the others; DivergedError names it at the end.
     """
     folder = Path(out).absolute()
-    _check(seeds, resume, jobs, cluster, settings)
+    if not resume and (seeds is None or seeds < 2):
+        raise SettingsError(f"seeds must be at least 2, got {seeds}; for one search, omit it")
+    check_one_way(jobs, cluster)
+    if settings.get("budget_seconds") is not None:
+        raise SettingsError("a budget would end each search with another number of epochs; give epochs")
     with contextlib.ExitStack() as stack:
         broadcast_from_rank0(lambda: stack.enter_context(run_lock(folder)) and None)
         resume = broadcast_from_rank0(lambda: resume or is_restarted_in(folder))
@@ -63,12 +66,12 @@ def repeated_search(
         wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
         if is_first():
             note_launch(folder)
-        # Each search finds its own device.
-        n_jobs, cpu = min(jobs, len(wanted)), torch.device("cpu")
-        executor: Executor = ProcessExecutor(cpu, n_jobs) if n_jobs > 1 else SerialExecutor(cpu)
+        # On this machine, each search finds its own device.
+        device = "cpu"
         if machines is not None:
             stored = json.loads(read_text(RunFolder(seed_folder(folder, wanted[0])).config))
-            executor = RayExecutor(machines, machines.needs(str(settings.get("device") or stored["device"])))
+            device = str(settings.get("device") or stored["device"])
+        executor = executor_for(device, min(jobs, len(wanted)), machines)
         # A new search finds its settings in its folder, but for objects.
         in_no_file = [name for name in OBJECTS if not isinstance(settings.get(name), str | None)]
         given = {name: settings[name] for name in (settings if resume else in_no_file)}
@@ -87,16 +90,6 @@ def repeated_search(
         if diverged:
             raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
         return broadcast_from_rank0(lambda: OverSeeds.read(folder))
-
-
-def _check(seeds: int | None, resume: bool, jobs: int, cluster: str | None, settings: Mapping[str, Any]) -> None:
-    """Raise SettingsError for arguments that contradict each other."""
-    if not resume and (seeds is None or seeds < 2):
-        raise SettingsError(f"seeds must be at least 2, got {seeds}; for one search, omit it")
-    if jobs < 1 or [jobs > 1, cluster is not None, size() > 1].count(True) > 1:
-        raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
-    if settings.get("budget_seconds") is not None:
-        raise SettingsError("a budget would end each search with another number of epochs; give epochs")
 
 
 def _write_configs(

@@ -261,7 +261,7 @@ class EvaluationResult(pydantic.BaseModel):
         if found is None or best is None or resolution is None:
             return None
         fresh = 1 + max(seed for row in self.rows for seed in row.seeds)
-        trust = what_it_can_tell(best, resolution, [row.name for row in self.rows], fresh)
+        trust = what_it_can_tell(best, resolution, fresh)
         what = [] if self.error is None else [f"Test error: {self.error}."]
         sentences = [found.sentence, *what, *(f"{warning}." for warning in self.warnings), trust]
         return replace(found, sentence=" ".join(sentences))

@@ -1,6 +1,6 @@
 """The verdict on a schedule in sentences, from the paired differences of test errors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,11 +11,6 @@ MOST_SEEDS = 100
 """The largest number of seeds that is suggested."""
 LARGE_ERROR = 0.5
 """A standard error in points above which the test images are too few to show a difference of one point."""
-WITHOUT_A_SEARCH = ("randaugment", "trivialaugment", "autoaugment", "cutout", "middle")
-SIMPLER = ("none", "random", "random-point", "static", "final", "only-augmentation", "only-regularization")
-"""Rows that are simpler than the schedule, beside those without a search."""
-NOTHING_FOUND = ("none", "cutout", "random", "random-point", "middle", "shuffled")
-"""Rows that contain nothing that the search has found."""
 
 Kind = Literal["better", "no difference shown", "worse"]
 
@@ -86,7 +81,7 @@ def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | Non
     return Verdict(best.kind, best.name, found.mean, found.interval, found.n_pairs, sentence)
 
 
-def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str], fresh: int) -> str:
+def what_it_can_tell(best: BestOther, resolution: Resolution, fresh: int) -> str:
     """Sentences after the verdict: what the interval covers, and without a clear verdict, how small a difference these
     numbers can show and what to try.
 
@@ -117,18 +112,7 @@ def what_it_can_tell(best: BestOther, resolution: Resolution, rows: Sequence[str
             to_try.append("get more test images")
     if resolution.n_pairs < (seeds := resolution.seeds_for_one_point or 2 * FEW_SEEDS) <= MOST_SEEDS:
         to_try.insert(0, anew.format(seeds))
-    to_try += _without_more_numbers(best.name, rows)
     return " ".join([*sentences, *([f"To try: {'; or '.join(to_try)}."] if to_try else [])])
-
-
-def _without_more_numbers(best: str, rows: Sequence[str]) -> Iterator[str]:
-    """What to try instead of a more precise evaluation."""
-    if best in NOTHING_FOUND:
-        yield "search anew with more --epochs, if hba show says that the search was too short"
-    if best in (*WITHOUT_A_SEARCH, *SIMPLER):
-        yield f"use {best}, which {'is simpler' if best in SIMPLER else 'needs no search'}"
-    if not {"randaugment", "trivialaugment", "autoaugment"} & set(rows):
-        yield "compare with --against randaugment, which needs no search"
 
 
 def _sentence(best: BestOther, other: str) -> str:

@@ -140,9 +140,7 @@ def train(
                 on_step()
             val_losses.append(measured_loss(network, tokens["valid"], length))
             if not math.isfinite(val_losses[-1]):
-                raise DivergedError(
-                    f"the loss of epoch {epoch + 1} is not finite; try a learning rate below {config.learning_rate:g}"
-                )
+                raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; lower the learning rate")
             learning_rate.observe(val_losses[-1])
     return TextTrained(tuple(val_losses), measured_loss(network, tokens["test"], length))
 
@@ -203,9 +201,9 @@ def evaluate(
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """By name. ScheduleError for a schedule that a language model cannot be trained by."""
     known = {*tunable()} - {DROPOUT}
-    of_images = [one for one in schedule.space.regularizers if not is_tuned(one, known)]
-    for one in (*schedule.space.operations, *of_images):
-        raise ScheduleError(f"a language model has no {one.name}; evaluate schedules of images by hba evaluate")
+    of_images = [one.name for one in schedule.space.regularizers if not is_tuned(one, known)]
+    if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:
+        raise ScheduleError(f"a language model has no {names_of_images[0]}; for images there is hba evaluate")
     for name in names:
         if name not in BASELINES:
             raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
@@ -231,10 +229,8 @@ def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple
         return {}
     try:
         content = json.loads(read_text(path))
-        is_same = (content.get("format"), content.get("identity")) == (TEXT_EVALUATION, identity)
-        found = {(one["row"], one["seed"]): Loss(one["val_loss"], one["test_loss"]) for one in content["trainings"]}
-    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}; start anew with another --out") from None
-    if not is_same:
-        raise RunError(f"{path} is of another schedule, text or settings; resume with those, or choose another --out")
-    return found
+        if (content["format"], content["identity"]) != (TEXT_EVALUATION, identity):
+            raise ValueError("it is of another schedule, text or settings")
+        return {(one["row"], one["seed"]): Loss(one["val_loss"], one["test_loss"]) for one in content["trainings"]}
+    except (ValueError, LookupError, TypeError, OSError) as error:
+        raise RunError(f"{path} cannot be resumed: {reason_of(error)}; choose another --out") from None

@@ -1,8 +1,6 @@
 """What a user brings to an evaluation: networks and augmentations, and how each is recognised when it is resumed."""
 
 import json
-import multiprocessing
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -157,18 +155,3 @@ def test_an_augmentation_that_no_network_could_train_with_is_refused() -> None:
         assert len(str(raised.value).splitlines()) == 1
     with pytest.raises(SettingsError, match="two rows would be called 'Noise'"):
         evaluate(against=[Noise(0.1), Noise(0.2)], model="mlp-8")
-
-
-def test_what_cannot_reach_the_processes_is_refused_in_one_line() -> None:
-    lock = threading.Lock()
-
-    def make_one_by_one(seed: int) -> nn.Module:
-        with lock:
-            return net(seed)
-
-    with pytest.raises(
-        SettingsError,
-        match=r"^the row schedule cannot be sent to another process \(.*\); use jobs=1, and omit cluster$",
-    ):
-        evaluate(jobs=2, network=make_one_by_one)
-    assert multiprocessing.active_children() == []

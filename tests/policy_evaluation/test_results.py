@@ -115,21 +115,3 @@ def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pyte
         result = hba.evaluate(DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2})
         assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]
     assert result.test_loss_differences == {"none": None}
-
-
-def test_damaged_rows_are_refused_in_one_line(evaluated: tuple[hba.EvaluationResult, Path], tmp_path: Path) -> None:
-    for path, value, named in (
-        (("confusion",), [{"0": {"2": 1}}] * 3, "labels"),
-        (("confusion",), [{"0": {"1": 1}}], "confusion matrix"),
-        (("test_loss", "nats"), [0.5], "test loss"),
-        (("seeds",), [0, 0, 1], "each seed once"),
-    ):
-        content = content_of(evaluated[1])
-        holder = content["rows"][0]
-        for name in path[:-1]:
-            holder = holder[name]
-        holder[path[-1]] = value
-        (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(hba.HbaError, match=named) as raised:
-            hba.write_report(tmp_path)
-        assert len(str(raised.value).splitlines()) == 1
