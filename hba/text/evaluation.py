@@ -23,7 +23,7 @@ from hba.report.results import RESULTS_NAME, TEXT_EVALUATION
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import HIDDEN, TextEvaluationConfig, TextTrainingConfig, is_tuned, tunable
+from hba.text.config import HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
@@ -201,7 +201,8 @@ def evaluate(
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """By name. ScheduleError for a schedule that a language model cannot be trained by."""
     known = {*tunable()} - {DROPOUT}
-    of_images = [one.name for one in schedule.space.regularizers if not is_tuned(one, known)]
+    regularizers = schedule.space.regularizers
+    of_images = [one.name for one in regularizers if not {one.name, one.group.replace("_", "-")} & known]
     if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:
         raise ScheduleError(f"a language model has no {names_of_images[0]}; for images there is hba evaluate")
     for name in names:
