@@ -6,7 +6,7 @@ from typing import Any
 
 from hba.algorithms import ALGORITHMS
 from hba.data.config import DataConfig
-from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
+from hba.policy_search.config import ALGORITHM_SETTINGS, DROPPED, SearchConfig
 
 Settings = Mapping[str, Any]
 """By name, as JSON values."""
@@ -23,6 +23,7 @@ PAPER: Settings = MappingProxyType({"algorithm": "hba", "initial_fraction": 0.05
 NEUTRAL: Settings = MappingProxyType(
     {
         **PAPER,
+        **DROPPED,
         "response": "affine",
         "response_weight_decay": None,
         "warm_up_epochs": 0,
