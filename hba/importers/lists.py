@@ -29,8 +29,8 @@ from hba.utils.text import first_of, unknown
 
 MOST_NAMES = 8
 """In an error."""
-_LIST_AT_THE_END = re.compile(r"[\[(]\s*[\[(].*[\])]\s*[\])]\s*$")
-"""Of a line: a list of lists, after a log's own brackets, as in "[2019-05-01] [INFO] [[...]]"."""
+_LIST_OF_LISTS = re.compile(r"[\[(]\s*[\[(].*")
+"""In a line that ends with one, after a log's own brackets, as in "[2019-05-01] [INFO] [[...]]"."""
 
 LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxyType(
     {
@@ -82,7 +82,8 @@ def lists_in(text: str) -> dict[str, list[Any]]:
     try:
         nodes: list[tuple[str, ast.expr | str]] = [*_named(ast.parse(text.strip()).body)]
     except MALFORMED:
-        nodes = [("", found[0]) for line in text.splitlines() if (found := _LIST_AT_THE_END.search(line))]
+        lines = [line for line in text.splitlines() if line.rstrip().endswith(("]", ")"))]
+        nodes = [("", found[0]) for line in lines if (found := _LIST_OF_LISTS.search(line))]
     lists = {}
     for name, node in nodes:
         with contextlib.suppress(*MALFORMED):

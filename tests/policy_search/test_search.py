@@ -241,7 +241,7 @@ def test_a_dataset_is_read_once_split_and_searched_on() -> None:
     assert schedule_of(of_list).provenance["data_fingerprint"] == origin["data_fingerprint"]
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (dataset, {"workers": 2}, "workers"),
-        ([], {}, "empty"),
+        ([], {}, "at least one pair"),
         ((dataset, dataset), {}, "one dataset"),
         ([(torch.zeros(3, 8, 8, dtype=torch.uint8), 0, 1)], {}, "pairs"),
     ]
