@@ -125,45 +125,55 @@ class NamedBaseline(NamedTuple):
     text: str
 
 
-_MAKE: Mapping[str, Make] = {
-    NONE: _of_schedule(lambda schedule: None),
-    "cutout": _cutout,
-    "random": _of_schedule(start),
-    "random-point": _of_schedule(lambda schedule: start(schedule).with_spread(0.0)),
-    "middle": _of_schedule(middle),
-    "shuffled": _shuffled,
-    "static": _of_schedule(Schedule.averaged),
-    "final": _of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)),
-    "only-augmentation": _of_schedule(lambda schedule: only_part(schedule, Schedule.without_regularizers)),
-    "only-regularization": _of_schedule(lambda schedule: only_part(schedule, Schedule.without_operations)),
-    "point": _of_schedule(lambda schedule: schedule.with_spread(0.0)),
-    "randaugment": _fixed("torchvision RandAugment", RandAugment),
-    "trivialaugment": _fixed("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment),
-    "autoaugment": _auto_augment,
-}
-_TEXT: Mapping[str, str] = {
-    NONE: "the baseline augmentation alone",
-    "cutout": "the baseline augmentation and Cutout, of half the image's side or as the dataset has it",
-    "random": "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
-    "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
-    "random-point": "`random` without its spread: every image gets the bare row",
-    "middle": "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
-    "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
-    "shuffled": "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and "
-    "its magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
-    "static": "the mean of SCHEDULE over its epochs, in every epoch",
-    "final": "the last epoch of SCHEDULE, in every epoch",
-    "only-augmentation": "SCHEDULE without its regularizers: dropout and weight decay are as the network and the "
-    "settings have them",
-    "only-regularization": "the regularizers of SCHEDULE, without its operations",
-    "point": "SCHEDULE without its spread: every image gets the bare row of its epoch",
-    "randaugment": "torchvision's RandAugment, with its defaults",
-    "trivialaugment": "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to "
-    "a seventh of the side",
-    "autoaugment": "torchvision's AutoAugment, with the policy of the dataset",
+_BASELINES: Mapping[str, tuple[Make, str]] = {
+    NONE: (_of_schedule(lambda schedule: None), "the baseline augmentation alone"),
+    "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
+    "random": (
+        _of_schedule(start),
+        "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
+        "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
+    ),
+    "random-point": (
+        _of_schedule(lambda schedule: start(schedule).with_spread(0.0)),
+        "`random` without its spread: every image gets the bare row",
+    ),
+    "middle": (
+        _of_schedule(middle),
+        "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
+        "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
+    ),
+    "shuffled": (
+        _shuffled,
+        "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and "
+        "its magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
+    ),
+    "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
+    "final": (
+        _of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)),
+        "the last epoch of SCHEDULE, in every epoch",
+    ),
+    "only-augmentation": (
+        _of_schedule(lambda schedule: only_part(schedule, Schedule.without_regularizers)),
+        "SCHEDULE without its regularizers: dropout and weight decay are as the network and the settings have them",
+    ),
+    "only-regularization": (
+        _of_schedule(lambda schedule: only_part(schedule, Schedule.without_operations)),
+        "the regularizers of SCHEDULE, without its operations",
+    ),
+    "point": (
+        _of_schedule(lambda schedule: schedule.with_spread(0.0)),
+        "SCHEDULE without its spread: every image gets the bare row of its epoch",
+    ),
+    "randaugment": (_fixed("torchvision RandAugment", RandAugment), "torchvision's RandAugment, with its defaults"),
+    "trivialaugment": (
+        _fixed("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment),
+        "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to "
+        "a seventh of the side",
+    ),
+    "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
 }
 BASELINES: Mapping[str, NamedBaseline] = MappingProxyType(
-    {name: NamedBaseline(make, _TEXT[name]) for name, make in _MAKE.items()}
+    {name: NamedBaseline(*made) for name, made in _BASELINES.items()}
 )
 """By name, which takes precedence over a file of that name."""
 
