@@ -102,7 +102,7 @@ class SearchTrainer:
         callback.planned(plan)
         total_steps = config.epochs * state.steps_per_epoch
         callback.started(state.step, total_steps, plan.batch_size, config.epochs)
-        stop = Agreement(callback.stop_requested)
+        stop, first_step = Agreement(callback.stop_requested), state.step
         while state.step < total_steps and not stop.reached():
             config.algorithm.step(context.task, state)
             if state.step % state.steps_per_epoch == 0:
@@ -112,6 +112,8 @@ class SearchTrainer:
                 if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
                     self.save()
             callback.step_done(state.step)
+        if state.step > first_step:
+            self._count_seconds()
         state.totals.share()
         self.save()
         result = self._result(plan.notes, finished=state.step == total_steps)
@@ -153,7 +155,6 @@ class SearchTrainer:
         """Write what was found and a checkpoint. SettingsError if a state of your own algorithm cannot be saved."""
         if self.folder is None:
             return
-        self._count_seconds()
         self._save_found()
         try:
             state = {"search": snapshot(self.state), "history": snapshot(self.history)}
