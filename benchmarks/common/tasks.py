@@ -87,7 +87,7 @@ class SearchTask:
 
     def _searched(self) -> hba.SearchResult:
         """Resumes a search that was interrupted; one that had ended only gives its result."""
-        resume = self.folder is not None and RunFolder(self.folder).has_checkpoint()
+        resume = self.folder is not None and RunFolder(self.folder).checkpoint.exists()
         return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
 
 

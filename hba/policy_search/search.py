@@ -104,7 +104,7 @@ def search(
     with rank0_only(run_lock(None if folder is None else folder.path)):
         # torchrun may have started the processes of this run again.
         resume = resume or broadcast_from_rank0(
-            lambda: folder is not None and folder.has_checkpoint() and is_restarted_in(folder.path)
+            lambda: folder is not None and folder.checkpoint.exists() and is_restarted_in(folder.path)
         )
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}

@@ -103,7 +103,7 @@ def _write_configs(
         own, first = stored.pop(OWN, ()), there[0]
     elif resume:
         raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
-    elif any(run.has_checkpoint() or run.policy.exists() for run in runs.values()):
+    elif any(run.checkpoint.exists() or run.policy.exists() for run in runs.values()):
         raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
     else:
         stored = chosen_config(data, **settings).flat()

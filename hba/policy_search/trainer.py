@@ -71,14 +71,13 @@ class SearchTrainer:
         self.history = History(context.config.epochs)
         self.updates = algorithm.update_schedule.at(self.state.steps_per_epoch)
         self.last_clock = self.last_save = time.monotonic()
-        self.notes: list[str | None] = []
+        self.notes: tuple[str, ...] = ()
         saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
         if saved is not None:
-            found, note = saved
-            restore(self.state, found["search"])
-            restore(self.history, found["history"])
-            restore_default_generators(found["default_generators"], self.state.device)
-            self.notes = [note, extend_epochs(context.task, self.state, self.history)]
+            restore(self.state, saved["search"])
+            restore(self.history, saved["history"])
+            restore_default_generators(saved["default_generators"], self.state.device)
+            self.notes = extend_epochs(context.task, self.state, self.history)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
@@ -216,16 +215,16 @@ class SearchTrainer:
         )
 
 
-def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> str | None:
+def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> tuple[str, ...]:
     """Give a restored search the epochs of its settings, if they are more than before.
 
     From this step on, the learning rate and the warm-up are those of a search of the new length at the same step. So
     the learning rate jumps up, and the schedule differs from that of a search which begins with so many epochs. Returns
-    a sentence that says so, or None if nothing changes.
+    a sentence that says so, or nothing if nothing changes.
     """
     epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
     if epochs == before:
-        return None
+        return ()
     old_rate = state.learner.learning_rate
     if task.config.learning_rate_schedule not in WITHOUT_EPOCHS:
         # Schedules compute each rate from the one before, so a stand-in is stepped to this point, to the last bit.
@@ -241,10 +240,11 @@ def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) 
             group["lr"] = of_longer["lr"]
     history.epochs = epochs
     if state.step == 0:
-        return None
+        return ()
     history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
-    return (
+    note = (
         f"Extended from {before} to {epochs} epochs after {done}: from here on the learning rate is that of {epochs} "
         f"epochs ({old_rate:.3g} -> {state.learner.learning_rate:.3g}); if it differs, so does the schedule from that "
         f"of a search with {epochs} epochs from the beginning."
     )
+    return (note,)

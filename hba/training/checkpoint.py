@@ -1,7 +1,6 @@
 """Checkpoints of a training in progress, from which it resumes to the same numbers."""
 
 import hashlib
-import io
 import json
 import time
 import warnings
@@ -18,7 +17,7 @@ from hba.data.loader import BatchStream
 from hba.distributed.collectives import broadcast_from_rank0
 from hba.distributed.process_info import is_first, size
 from hba.errors import SavesWarning
-from hba.utils.files import reason_of, write_atomically
+from hba.utils.files import load_tensors, reason_of, save_tensors
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
 
@@ -82,10 +81,7 @@ class TrainCheckpoint:
             "way": snapshot(state),
             "default_generators": default_generator_state(state.sums.device),
         }
-        # Through memory, because torch.save reports a full disk by an obscure message.
-        buffer = io.BytesIO()
-        torch.save(content, buffer)
-        write_atomically(self.path, lambda file: file.write(buffer.getbuffer()))
+        save_tensors(self.path, content)
         self.last = time.monotonic()
 
     def remove(self) -> None:
@@ -97,7 +93,7 @@ class TrainCheckpoint:
         if self.path is None or not self.path.is_file():
             return None
         try:
-            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            content = load_tensors(self.path)
             return content if content["identity"] == self.identity else None
         except Exception as error:
             # A damaged file can raise any exception.

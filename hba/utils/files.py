@@ -4,9 +4,9 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -20,11 +20,10 @@ NO_FILE = "it is no regular file"
 LOCK_NAME = ".lock"
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before: Path | None = None) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then move it to `path` in one step.
 
-    If writing fails, `path` keeps its old content. before: a path for the old content, moved there once the new content
-    is complete. Raises RunError where the system refuses.
+    If writing fails, `path` keeps its old content. Raises RunError where the system refuses.
     """
     # One name per file: the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
@@ -37,8 +36,6 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        if before is not None and path.exists():
-            path.replace(before)
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
@@ -51,6 +48,20 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object], *, before:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def save_tensors(path: Path, content: Mapping[str, Any]) -> None:
+    """Write tensors, numbers and texts as torch.save does, whole or not at all."""
+    import torch
+
+    write_atomically(path, lambda file: torch.save(content, file))
+
+
+def load_tensors(path: Path) -> Any:
+    """What save_tensors has written, on the CPU. A broken file can make it raise anything."""
+    import torch
+
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def open_regular(path: Path) -> BinaryIO:

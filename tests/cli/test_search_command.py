@@ -76,7 +76,7 @@ def test_a_search_prints_its_plan_its_epochs_and_what_it_found(made: tuple[Path,
 
 def test_a_search_writes_its_settings_and_its_schedule(made: tuple[Path, list[str]]) -> None:
     out = made[0] / "run"
-    assert {path.name for path in out.iterdir()} - {"checkpoint_before.pt"} == FILES
+    assert {path.name for path in out.iterdir()} == FILES
     config = settings(str(out))
     assert (config["data"], config["seed"], config["flip"]) == (str(made[0] / "pets"), 3, True)
     assert SearchConfig.make(config).flat() == config
@@ -132,7 +132,6 @@ def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
     for name in ("config.json", "checkpoint.pt"):
         shutil.copytree("run", f"broken {name}")
         Path(f"broken {name}", name).write_bytes(b"broken")
-        Path(f"broken {name}", "checkpoint_before.pt").unlink(missing_ok=True)
         assert name in refusal("search", "pets", "--out", f"broken {name}", "--resume")
     Path("a file").write_text("mine")
     assert "a file" in refusal("search", "pets", "--out", "a file", *SMALL)

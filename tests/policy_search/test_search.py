@@ -66,7 +66,7 @@ def test_a_search_returns_a_row_per_epoch_and_its_provenance(found: hba.SearchRe
 
 def test_the_folder_holds_what_was_found(found: hba.SearchResult) -> None:
     assert found.folder is not None
-    names = {path.name for path in found.folder.iterdir()} - {"checkpoint_before.pt", ".lock"}
+    names = {path.name for path in found.folder.iterdir()} - {".lock"}
     of_search = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
     assert names == of_search | {"report.html", "sample_images.png"}
     assert (hba.load_policy(found.folder).values == schedule_of(found).values).all()
