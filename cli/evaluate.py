@@ -51,7 +51,6 @@ HELP_WIDTH = 118
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
 @number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
 @click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
-@number_option("--gpus-per-training", default=1, help="With --cluster: GPUs (else CPUs) per training. [default: 1]")
 @click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
 @path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")

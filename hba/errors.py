@@ -42,9 +42,5 @@ class SavesWarning(UserWarning):
     """What was saved of a training on its way is not used."""
 
 
-class ClusterWarning(UserWarning):
-    """Something of a cluster's machines that a person should know of."""
-
-
 class ReportWarning(UserWarning):
     """A run has ended well, but its report could not be written."""

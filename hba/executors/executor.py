@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import Any
 
 import cloudpickle
 import torch
@@ -27,12 +27,11 @@ from hba.regularization.groups import register_regularizer, registered_regulariz
 from hba.utils.devices import environment, without_interrupts
 from hba.utils.files import reason_of
 
-SECONDS_BETWEEN_LOOKS = 0.2
-"""Between two looks at the steps of other processes, while no task ends."""
+SECONDS_BETWEEN_REPORTS = 0.2
+"""Of the steps of other processes, while no task ends."""
 CONTEXT: SpawnContext = torch.multiprocessing.get_context("spawn")
 """Forked processes would share the state of PyTorch's threads, which have run already."""
 
-T = TypeVar("T")
 Tensors = tuple[Tensor, ...]
 OnStep = Callable[[], None]
 Results = Generator[tuple[int, Any]]
@@ -45,24 +44,20 @@ class Shared:
     """What all tasks of a run have in common.
 
     value: anything that can be pickled, where the tasks run elsewhere. tensors: on the CPU; the processes of a machine
-    share their memory. late_tensors: called here, once, when the first task asks for them. prepare: a function of a
-    module that is called once in each process with the value, the tensors and a function that fetches the late
+    share their memory. prepare: a function of a module that is called once in each process with the value and the
     tensors; what it returns is passed to every task.
     """
 
     value: Any = None
     tensors: Tensors = ()
-    late_tensors: Callable[[], Tensors] = tuple
-    prepare: Callable[[Any, Tensors, Callable[[], Tensors]], Any] = lambda value, tensors, late_tensors: value
+    prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
 
 
 NOTHING_SHARED = Shared()
 
 
 class Executor:
-    """Runs tasks. device: of each task. n_jobs: tasks at a time. n_processes: how many share each task."""
-
-    n_processes = 1
+    """Runs tasks. device: of each task. n_jobs: tasks at a time."""
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
         self.device, self.n_jobs = device, n_jobs
@@ -79,12 +74,8 @@ class Executor:
 
     def environment(self) -> Mapping[str, Any]:
         """The hardware and the versions that the results come from."""
-        several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
+        several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
-
-    def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function of a module where the tasks run."""
-        return function(*arguments)
 
     def run(
         self,
@@ -109,12 +100,8 @@ class Executor:
 class SerialExecutor(Executor):
     """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
 
-    def __init__(self, device: torch.device) -> None:
-        super().__init__(device)
-        self.n_processes = size()
-
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
-        prepared = shared.prepare(shared.value, shared.tensors, shared.late_tensors)
+        prepared = shared.prepare(shared.value, shared.tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
 
@@ -124,21 +111,15 @@ class ProcessExecutor(Executor):
 
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]
-        channel, late = _Channel(), cache(lambda: _in_shared_memory(shared.late_tensors()))
-        arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), channel)
-        n_reported = 0
+        n_steps, n_reported = CONTEXT.Value("q", 0), 0
+        arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), n_steps)
 
-        def look() -> None:
+        def report_steps() -> None:
             nonlocal n_reported
-            # Asked before the steps are counted: a process reports its last step before it asks for late tensors.
-            is_wanted = channel.wanted.acquire(block=False)
             # Without the lock, which a process that was killed may hold for ever.
-            for _ in range(channel.n_steps.get_obj().value - n_reported):
+            for _ in range(n_steps.get_obj().value - n_reported):
                 n_reported += 1
                 on_step()
-            while is_wanted:
-                channel.late.put(late())
-                is_wanted = channel.wanted.acquire(block=False)
 
         others, processes = multiprocessing.active_children(), list[BaseProcess]()
         # Started together with the first process, it would let interrupts through again.
@@ -148,7 +129,7 @@ class ProcessExecutor(Executor):
             with without_interrupts():
                 futures = {pool.submit(_run, content): number for number, content in enumerate(contents)}
                 processes += [process for process in multiprocessing.active_children() if process not in others]
-            yield from results_of(futures, look)
+            yield from results_of(futures, report_steps)
         except BrokenProcessPool:
             raise RunError(
                 "a worker process has died; what has ended is kept for --resume. Fewer jobs need less memory, and a "
@@ -160,36 +141,17 @@ class ProcessExecutor(Executor):
             pool.shutdown(cancel_futures=True)
 
 
-def results_of(futures: Mapping[Future[Any], int], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-    """The number and the result of each future, as they end. look: called again and again meanwhile."""
+def results_of(
+    futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, Any]]:
+    """The number and the result of each future, as they end. report_steps: called several times a second meanwhile."""
     waiting = set(futures)
     while waiting:
-        done, waiting = wait(waiting, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
-        look()
+        done, waiting = wait(waiting, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+        report_steps()
         # Errors last, so that what ended at the same time is kept.
         for future in sorted(done, key=lambda one: one.exception() is not None):
             yield futures[future], future.result()
-
-
-@dataclass(frozen=True)
-class _Channel:
-    """What the processes of a run send to their parent, and get from it.
-
-    n_steps: done by all of them. A process asks for the late tensors by `wanted`; they then come by `late`.
-    """
-
-    n_steps: Any = field(default_factory=lambda: CONTEXT.Value("q", 0))
-    wanted: Any = field(default_factory=lambda: CONTEXT.Semaphore(0))
-    late: Any = field(default_factory=lambda: CONTEXT.SimpleQueue())
-
-    def fetch(self) -> Tensors:
-        self.wanted.release()
-        tensors: Tensors = self.late.get()
-        return tensors
-
-    def step_done(self) -> None:
-        with self.n_steps.get_lock():
-            self.n_steps.value += 1
 
 
 def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
@@ -200,17 +162,17 @@ def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
         raise RunError(f"the images do not fit into shared memory ({reason_of(error)}); use jobs 1") from None
 
 
-_begun: list[tuple[bytes, Tensors, _Channel]] = []
-"""Of a worker process: what all its tasks share."""
+_begun: list[tuple[bytes, Tensors, Any]] = []
+"""Of a worker process: what all its tasks share, and the number of steps that all processes have done."""
 
 
-def _begin(n_threads: int, common: bytes, tensors: Tensors, channel: _Channel) -> None:
+def _begin(n_threads: int, common: bytes, tensors: Tensors, n_steps: Any) -> None:
     """Called once in a new process."""
     # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _begun.append((common, tensors, channel))
+    _begun.append((common, tensors, n_steps))
 
 
 def _end_with_parent() -> None:
@@ -224,8 +186,13 @@ def _end_with_parent() -> None:
 @cache
 def _prepared() -> tuple[TaskFunction, Any, OnStep]:
     """With the first task, not in _begin: there, the pool would hide an error."""
-    ((common, tensors, channel),) = _begun
-    return *unpacked_run(common, tensors, channel.fetch), channel.step_done
+    ((common, tensors, n_steps),) = _begun
+
+    def step_done() -> None:
+        with n_steps.get_lock():
+            n_steps.value += 1
+
+    return *unpacked_run(common, tensors), step_done
 
 
 def _run(content: bytes) -> Any:
@@ -257,11 +224,11 @@ def packed_run(function: TaskFunction, shared: Shared) -> bytes:
     return packed((registered_operations(), registered_regularizers(), function, shared.prepare, shared.value))
 
 
-def unpacked_run(content: bytes, tensors: Tensors, late_tensors: Callable[[], Tensors]) -> tuple[TaskFunction, Any]:
+def unpacked_run(content: bytes, tensors: Tensors) -> tuple[TaskFunction, Any]:
     """The function and the prepared value; registers the user's operations and regularizers."""
     operations, regularizers, function, prepare, value = unpacked(content)
     for operation in operations:
         register_operation(operation)
     for regularizer in regularizers:
         register_regularizer(regularizer)
-    return function, prepare(value, tensors, late_tensors)
+    return function, prepare(value, tensors)

@@ -7,94 +7,65 @@ import socket
 import sys
 import sysconfig
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 import torch
 
-from hba.distributed.collectives import joined, process_group
-from hba.distributed.process_info import GONE
-from hba.errors import ClusterWarning, HbaError, RunError, SettingsError
+from hba.distributed.collectives import local_device
+from hba.distributed.process_info import size
+from hba.errors import HbaError, RunError, SettingsError
 from hba.executors.executor import (
-    SECONDS_BETWEEN_LOOKS,
     Executor,
     OnStep,
+    ProcessExecutor,
     Results,
+    SerialExecutor,
     Shared,
     TaskFunction,
     Tensors,
     packed,
     packed_run,
+    results_of,
     unpacked,
     unpacked_run,
 )
 from hba.utils.devices import VERSION, environment, find_device, version_of
 from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
-from hba.utils.text import counted, first_of
+from hba.utils.text import counted
 
 RETRIES = 5
 """How often a task starts again that has lost its machine or its process. An error of its own is final."""
 SECONDS_TO_END = 30
-"""For the other processes of a task, once one has ended in an error: theirs may say more."""
-
-T = TypeVar("T")
+"""Longest wait for canceled tasks to end."""
 
 
-class Needs(NamedTuple):
-    """What a process of a task needs for itself, or what a machine has."""
+def check_one_way(jobs: int | None, cluster: str | None) -> None:
+    """SettingsError where more than one is asked for of several jobs, a cluster, and the processes of torchrun."""
+    if (jobs is not None and jobs < 1) or [jobs not in (None, 1), cluster is not None, size() > 1].count(True) > 1:
+        raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
 
-    n_cpus: int
-    n_gpus: int
 
-
-@dataclass(frozen=True)
-class Cluster:
-    """ray: the library, which is connected."""
-
-    ray: ModuleType
-
-    def machines(self) -> list[Needs]:
-        """What the machines have that answer now."""
-        found = [one["Resources"] for one in self.ray.nodes() if one["Alive"]]
-        return [Needs(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
-
-    def places(self, needs: Needs) -> int:
-        """How many such processes all machines can run at a time."""
-        pairs = [[(has // need) for has, need in zip(one, needs, strict=True) if need] for one in self.machines()]
-        return sum(map(min, pairs))
-
-    def needs(self, device: str) -> Needs:
-        """What one process needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
-
-        The CPUs of a machine are divided among its GPUs. SettingsError where no machine has what is asked.
-        """
-        with_gpus = [one for one in self.machines() if one.n_gpus and one.n_cpus]
-        if device.startswith("cuda:"):
-            raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
-        if device != "cpu" and with_gpus:
-            return Needs(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
-        if device == "cuda" or not any(one.n_cpus for one in self.machines()):
-            kind = "GPU" if device == "cuda" else "CPU"
-            raise SettingsError(
-                f"no machine of the cluster has a {kind}, of {len(self.machines())}; choose another device"
-            )
-        return Needs(1, 0)
+def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
+    """device: a name. n_jobs: tasks at a time on this machine. ray: the library, connected to a cluster."""
+    if ray is not None:
+        return RayExecutor(ray, device)
+    found = local_device(device)
+    return ProcessExecutor(found, n_jobs) if n_jobs > 1 else SerialExecutor(found)
 
 
 @contextlib.contextmanager
-def connected(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to a running cluster, and leave it at the end; None for no address. `auto` finds this machine's cluster.
+def connected(address: str | None) -> Iterator[ModuleType | None]:
+    """Connect the library Ray to a running cluster, and leave it at the end; None for no address.
 
-    A program that is connected already stays so, whatever the address. SettingsError where Ray is not installed,
-    RunError where no cluster answers.
+    `auto` finds the cluster of this machine. A program that is connected already stays so, whatever the address.
+    SettingsError where Ray is not installed, RunError where no cluster answers.
     """
     if address is None:
         yield None
@@ -103,7 +74,7 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = import_extra("ray", "cluster", "a cluster")
     if ray.is_initialized():
-        yield Cluster(ray)
+        yield ray
         return
     try:
         if address != "auto":
@@ -121,21 +92,49 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
             "machines by `ray start --address HEAD:6379`, and give auto or HOST:PORT"
         ) from None
     try:
-        yield Cluster(ray)
+        yield ray
     finally:
         ray.shutdown()
 
 
-class RayExecutor(Executor):
-    """Runs one task at a time on each GPU of a cluster, or on each CPU; or on n_processes of them, which share it.
+class Resources(NamedTuple):
+    """What a machine has, or what a task needs."""
 
-    Warns where machines compute on different kinds of devices.
+    n_cpus: int
+    n_gpus: int
+
+
+def machines_of(ray: ModuleType) -> list[Resources]:
+    """What the machines have that answer now."""
+    found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    return [Resources(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
+
+
+def needed_by_task(device: str, machines: Sequence[Resources]) -> Resources:
+    """What a task needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
+
+    The CPUs of a machine are divided among its GPUs. SettingsError where no machine has what is asked.
     """
+    with_gpus = [one for one in machines if one.n_gpus and one.n_cpus]
+    if device.startswith("cuda:"):
+        raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
+    if device != "cpu" and with_gpus:
+        return Resources(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
+    if device == "cuda" or not any(one.n_cpus for one in machines):
+        kind = "GPU" if device == "cuda" else "CPU"
+        raise SettingsError(f"no machine of the cluster has a {kind}, of {len(machines)}; choose another device")
+    return Resources(1, 0)
 
-    def __init__(self, cluster: Cluster, needs: Needs, n_processes: int = 1) -> None:
-        self.cluster, self.needs, self.n_processes = cluster, needs, n_processes
-        n_jobs = max(1, cluster.places(needs) // n_processes)
-        super().__init__(torch.device("cuda" if needs.n_gpus else "cpu"), n_jobs)
+
+class RayExecutor(Executor):
+    """Runs one task at a time on each GPU of a cluster, or on each CPU."""
+
+    def __init__(self, ray: ModuleType, device: str) -> None:
+        machines = machines_of(ray)
+        self.ray, self.n_machines, self.needs = ray, len(machines), needed_by_task(device, machines)
+        with_gpu = bool(self.needs.n_gpus)
+        n_jobs = sum(one.n_gpus if with_gpu else one.n_cpus for one in machines)
+        super().__init__(torch.device("cuda" if with_gpu else "cpu"), n_jobs)
 
     @property
     def n_threads(self) -> int:
@@ -143,204 +142,51 @@ class RayExecutor(Executor):
 
     @property
     def description(self) -> str:
-        return f"{self.device} of {counted(len(self.cluster.machines()), 'machine')}"
+        return f"{self.device} of {counted(self.n_machines, 'machine')}"
 
     def environment(self) -> Mapping[str, Any]:
         """Of the first machine that answers."""
-        several = {"n_processes": self.n_processes} if self.n_processes > 1 else {}
-        return {**self.call(_environment, self.needs), **several, "machines": len(self.cluster.machines())}
-
-    def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        def task(arguments: Any, shared: None, step_done: OnStep) -> T:
-            return function(*arguments)
-
-        ((_, found),) = RayExecutor(self.cluster, self.needs).run(task, [arguments])
-        return found
+        ((_, found),) = self.run(_environment, [self.device.type])
+        return {**found, "machines": self.n_machines}
 
     def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
-        ray = self.cluster.ray
+        ray, (n_cpus, n_gpus) = self.ray, self.needs
         _send_own_modules()
         contents = [packed(task) for task in tasks]
-        common = [ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))]
-        on_demand = ray.remote(num_cpus=0, scheduling_strategy=_here())(LateTensors).remote()
-        rooms = [self._room() for _ in tasks if self.n_processes > 1]
-        refs, late = self._started(rooms, contents, common, on_demand), None
-        waiting, names = list(refs), set[str]()
+        common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
+        start = ray.remote(num_cpus=n_cpus, num_gpus=n_gpus, max_retries=RETRIES)(_run_task)
+        refs = [start.remote(_versions(), n_cpus, content, common) for content in contents]
         try:
-            while waiting:
-                done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_BETWEEN_LOOKS)
-                if late is None and ray.get(on_demand.is_asked.remote()):
-                    late = ray.put([tensor.cpu().numpy() for tensor in shared.late_tensors()])
-                    ray.get(on_demand.provide.remote([late]))
-                for ref in done if rooms else ():
-                    ray.util.remove_placement_group(rooms[refs.index(ref)])
-                results, errors = self._ended(done)
-                for ref, (result, n_steps, name) in results.items():
-                    for _ in range(n_steps):
-                        on_step()
-                    _warn_of_devices(names, name)
-                    yield refs.index(ref), result
-                if errors:
-                    raise errors[0]
-        finally:
-            for ref in waiting:
-                ray.cancel(ref, force=True)
-            if waiting:
-                ray.wait(waiting, num_returns=len(waiting), timeout=SECONDS_TO_END)
-            for ref in waiting if rooms else ():
-                ray.util.remove_placement_group(rooms[refs.index(ref)])
-
-    def _started(self, rooms: Sequence[Any], contents: Sequence[bytes], common: Any, on_demand: Any) -> list[Any]:
-        """References to the results of the tasks. rooms: of the tasks that several processes share."""
-        ray = self.cluster.ray
-        shared = (_versions(), self.needs)
-        if not rooms:
-            start = ray.remote(num_cpus=self.needs.n_cpus, num_gpus=self.needs.n_gpus, max_retries=RETRIES)(run_task)
-            return [start.remote((0, 1, None), *shared, content, common, on_demand) for content in contents]
-        options = {"max_retries": RETRIES, "retry_exceptions": [LostError], "scheduling_strategy": _here()}
-        start = ray.remote(num_cpus=0, **options)(run_group)
-        return [
-            start.remote(room, self.n_processes, *shared, content, common, on_demand)
-            for room, content in zip(rooms, contents, strict=True)
-        ]
-
-    def _room(self) -> Any:
-        """The reserved places of all processes of a task, on one machine if possible."""
-        bundle = {"CPU": self.needs.n_cpus, **({"GPU": self.needs.n_gpus} if self.needs.n_gpus else {})}
-        return self.cluster.ray.util.placement_group([bundle] * self.n_processes, strategy="PACK")
-
-    def _ended(self, done: Sequence[Any]) -> tuple[dict[Any, Any], list[Exception]]:
-        """The results of tasks that have ended, and the errors of those that failed for good."""
-        ray = self.cluster.ray
-        results: dict[Any, Any] = {}
-        errors: list[Exception] = []
-        for ref in done:
-            try:
-                results[ref] = ray.get(ref)
-            except ray.exceptions.RayTaskError as error:
-                if "failed to import" in str(error):
-                    errors.append(RunError("a machine of the cluster cannot import hba; install it on all, as here"))
-                else:
-                    errors.append(error.cause if isinstance(error.cause, HbaError) else error)
-            except ray.exceptions.RayError as error:
-                lost = f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}"
-                errors.append(RunError(f"{lost}; what has ended is kept"))
-        return results, errors
-
-
-def _here() -> Any:
-    """On this machine, so that what runs there is lost only where the run is lost too."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-
-
-def _warn_of_devices(names: set[str], name: str) -> None:
-    if names and name not in names:
-        text = f"tasks ran on different kinds of devices ({first_of([*names, name])}), which round otherwise"
-        warnings.warn(f"{text}: results may differ a little by where they were computed", ClusterWarning, stacklevel=4)
-    names.add(name)
-
-
-class LateTensors:
-    """An actor that hands the late tensors from the process that gives the tasks out to the tasks that ask for them."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.late: list[Any] | None = None
-
-    def is_asked(self) -> bool:
-        return self.asked
-
-    def provide(self, late: list[Any]) -> None:
-        """late: a reference to the tensors, in a list so that they do not come here themselves."""
-        self.late = late
-
-    def request(self) -> list[Any] | None:
-        """None until they are there."""
-        self.asked = True
-        return self.late
-
-
-class LostError(RunError):
-    """A process of a task is lost: all its processes start again."""
-
-
-def run_group(room: Any, n_processes: int, versions: Mapping[str, str | None], needs: Needs, *arguments: Any) -> Any:
-    """The result of a task that so many processes share. LostError where one of them is lost."""
-    import ray
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-    starts = [
-        ray.remote(
-            num_cpus=needs.n_cpus,
-            num_gpus=needs.n_gpus,
-            max_retries=0,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(room, number),
-        )
-        for number in range(n_processes)
-    ]
-    address = starts[0](_free_address).remote()
-    processes = [
-        start(run_task).remote((rank, n_processes, ray.get(address)), versions, needs, *arguments)
-        for rank, start in enumerate(starts)
-    ]
-    pending, is_lost = processes, False
-    while pending:
-        done, pending = ray.wait(pending, timeout=SECONDS_TO_END if is_lost else None)
-        if not done:
-            break
-        try:
-            ray.get(done[0])
+            for number, (result, n_steps) in results_of({ref.future(): number for number, ref in enumerate(refs)}):
+                for _ in range(n_steps):
+                    on_step()
+                yield number, result
         except ray.exceptions.RayTaskError as error:
-            if str(error.cause) != GONE:
-                raise
-            is_lost = True
-        except ray.exceptions.RayError:
-            is_lost = True
-    for process in pending:
-        ray.cancel(process, force=True)
-    if is_lost:
-        raise LostError(GONE)
-    return ray.get(processes[0])
+            if "failed to import" in str(error):
+                raise RunError("a machine of the cluster cannot import hba; install it on all, as here") from None
+            raise error.cause if isinstance(error.cause, HbaError) else error from None
+        except ray.exceptions.RayError as error:
+            lost = f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}"
+            raise RunError(f"{lost}; what has ended is kept") from None
+        finally:
+            for ref in refs:
+                ray.cancel(ref, force=True)
+            ray.wait(refs, num_returns=len(refs), timeout=SECONDS_TO_END)
 
 
-def run_task(
-    group: tuple[int, int, str | None],
-    versions: Mapping[str, str | None],
-    needs: Needs,
-    content: bytes,
-    common: list[Any],
-    on_demand: Any,
-) -> tuple[Any, int, str]:
-    """On a machine of the cluster: the result of a task, its number of steps, and the name of its device.
+def _run_task(
+    versions: Mapping[str, str | None], n_threads: int, content: bytes, common: tuple[bytes, Sequence[np.ndarray]]
+) -> tuple[Any, int]:
+    """On a machine of the cluster: the result of a task and its number of steps.
 
-    group: rank and number of the task's processes, and where they meet. versions: of the machine that asks. common: a
-    reference.
+    versions: of the machine that asks.
     """
-    import ray
-
     check_versions(versions)
-    rank, n_processes, address = group
-    torch.set_num_threads(needs.n_cpus)
+    torch.set_num_threads(n_threads)
     steps: list[None] = []
-
-    def late_tensors() -> Tensors:
-        while (found := ray.get(on_demand.request.remote())) is None:
-            time.sleep(SECONDS_BETWEEN_LOOKS / 2)
-        return _tensors(ray.get(found[0]))
-
-    with contextlib.ExitStack() as stack:
-        if n_processes > 1:
-            backend = "cpu:gloo,cuda:nccl" if needs.n_gpus else "gloo"
-            where = {"init_method": address, "rank": rank, "world_size": n_processes}
-            stack.enter_context(process_group(backend, GONE, **where))
-            stack.enter_context(joined())
-        run, arrays = ray.get(common[0])
-        function, shared = unpacked_run(run, _tensors(arrays), late_tensors)
-        result = function(unpacked(content), shared, lambda: steps.append(None))
-    return result if rank == 0 else None, len(steps), str(_environment(needs)["device_name"])
+    run, arrays = common
+    function, shared = unpacked_run(run, _tensors(arrays))
+    return function(unpacked(content), shared, lambda: steps.append(None)), len(steps)
 
 
 def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
@@ -350,9 +196,9 @@ def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
         return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def _environment(needs: Needs) -> Mapping[str, Any]:
-    """Ray lets a task see no other GPU than its own."""
-    return environment(find_device("cuda" if needs.n_gpus else "cpu"))
+def _environment(device: str, shared: None, step_done: OnStep) -> Mapping[str, Any]:
+    """A task. Ray lets it see no other GPU than its own."""
+    return environment(find_device(device))
 
 
 def _versions() -> Mapping[str, str | None]:
@@ -365,15 +211,6 @@ def check_versions(expected: Mapping[str, str | None]) -> None:
     if (found := _versions()) != expected:
         text = f"{dict(found)} (where it was started {dict(expected)})"
         raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {text}")
-
-
-def _free_address() -> str:
-    """Of this machine."""
-    import ray
-
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return f"tcp://{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
 
 
 def _send_own_modules() -> None:

@@ -28,9 +28,8 @@ from hba.distributed.collectives import (
 )
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import SettingsError
-from hba.executors.choose import check_one_way, executor_for
 from hba.executors.executor import Executor, SerialExecutor
-from hba.executors.ray_executor import connected
+from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs, try_out
@@ -65,7 +64,6 @@ def evaluate(
     resume: bool = False,
     jobs: int | None = 1,
     cluster: str | None = None,
-    gpus_per_training: int = 1,
     allow_seen: bool = False,
     callback: EvaluationCallback | None = None,
     progress: bool = False,
@@ -94,8 +92,7 @@ def evaluate(
     `if __name__ == "__main__":`. None is one for each thread, on a GPU 1. With as many threads for each training, the
     numbers do not depend on jobs. cluster: the address of a Ray cluster, or `auto` for the one that this machine is in:
     one training at a time on each of its GPUs, or else CPUs; what a lost machine was training is trained again.
-    gpus_per_training: GPUs, or CPUs, of a cluster that share each training. Within hba.distributed.joined, all
-    processes share one training after the other, as in hba.search.
+    Within hba.distributed.joined, all processes share one training after the other, as in hba.search.
     allow_seen: also test on images that the search has seen, which is a SettingsError otherwise. progress: show a bar
     in a terminal or a notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, but not
     its device and rows, take precedence over those of the search. Raises HbaError for what cannot work, DivergedError
@@ -103,11 +100,6 @@ def evaluate(
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)
-    if gpus_per_training < 1 or (cluster is None and gpus_per_training > 1):
-        raise SettingsError(
-            f"gpus_per_training must be at least 1, and needs a cluster above that, got {gpus_per_training}; on one "
-            "machine, start hba evaluate by torchrun"
-        )
     check_data(data, EvaluationData)
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
@@ -138,7 +130,7 @@ def evaluate(
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
             check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images, device)
-        executor = executor_for(used.device, n_jobs, machines, gpus_per_training)
+        executor = executor_for(used.device, n_jobs, machines)
         return _train_all(run, executor, callback, notes)
 
 
@@ -192,7 +184,7 @@ def _train_all(
         run.environment = stored.environment
     # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
     run.environment = {**run.environment, "jobs": executor.n_jobs}
-    made_on = f"{executor.device.type}, {executor.n_threads} threads, {executor.n_processes} processes"
+    made_on = f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
 
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
         parts = (*_identity(row), run.fingerprints["training"], made_on, str(seed))

@@ -63,30 +63,27 @@ def run_jobs(
 ) -> Generator[tuple[Job, TrainingResult]]:
     """Yield jobs and their results, in the order in which they end. data: on the device of a SerialExecutor.
 
-    Elsewhere the images are in memory once for all processes of a machine. The test split is opened when the first
-    training has done its last step. Raises SettingsError for images that stay in their files in other processes.
+    There, the test split is opened when the first training has done its last step. Elsewhere it is opened before the
+    first one, and the images are in memory once for all processes of a machine; SettingsError for images that stay in
+    their files.
     """
     if not jobs:
         return
     shared = Shared(data)
     if not isinstance(executor, SerialExecutor):
         value = (data.name, data.class_names, str(executor.device))
-        shared = Shared(value, _tensors(data.train), lambda: _tensors(data.test), _data)
+        shared = Shared(value, (*_tensors(data.train), *_tensors(data.test)), _data)
     with contextlib.closing(executor.run(train_and_measure, jobs, shared, on_step)) as finished:
         for number, result in finished:
             yield jobs[number], result
 
 
-def _data(value: tuple[str, tuple[str, ...], str], train: Tensors, fetch_test: Callable[[], Tensors]) -> EvaluationData:
+def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
     """The inverse of what run_jobs shares with other processes."""
     name, class_names, device_name = value
-    device = find_device(device_name)
-    test = LazySplit(lambda: _images(fetch_test()).to(device))
-    return EvaluationData(name, class_names, _images(train).to(device), test)
-
-
-def _images(tensors: Tensors) -> LabelledImages:
-    return LabelledImages(tensors[0], tensors[1])
+    device, (images, labels, test_images, test_labels) = find_device(device_name), tensors
+    test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
+    return EvaluationData(name, class_names, LabelledImages(images, labels).to(device), test)
 
 
 def _tensors(split: Images | LazySplit) -> Tensors:

@@ -14,9 +14,8 @@ from hba.data.config import LAST_SEED, resolved_data
 from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
 from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, RunError, SettingsError
-from hba.executors.choose import check_one_way, executor_for
 from hba.executors.executor import SerialExecutor, Shared
-from hba.executors.ray_executor import connected
+from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.search import chosen_config, custom_components, search

@@ -133,7 +133,7 @@ def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.Mo
     assert found == expected
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
     assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False}
-    own = {"resume": False, "gpus_per_training": 1, "allow_seen": False}
+    own = {"resume": False, "allow_seen": False}
     assert passed_on(monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0") == {
         **own,
         "seeds": 5,

@@ -20,7 +20,7 @@ from torch import Tensor
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors import ray_executor
 from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, packed, unpacked
-from hba.executors.ray_executor import Cluster, Needs, RayExecutor, connected
+from hba.executors.ray_executor import RayExecutor, Resources, connected, needed_by_task
 
 CPU = torch.device("cpu")
 
@@ -33,42 +33,33 @@ def no_process_is_left() -> Iterator[None]:
     assert set(multiprocessing.active_children()) <= before
 
 
-def prepare(value: int, tensors: tuple[Tensor, ...], fetch: Callable[[], tuple[Tensor, ...]]) -> Any:
-    return value, tensors, fetch
+def prepare(value: int, tensors: tuple[Tensor, ...]) -> Any:
+    return value, *tensors
 
 
 def add(task: int, shared: Any, step_done: Callable[[], None]) -> tuple[int, float, int]:
-    """Writes into the shared tensor, and fetches the late one after two steps."""
-    value, (counts,), fetch = shared
+    """Writes into the first shared tensor, and reads the second one."""
+    value, counts, numbers = shared
     step_done()
     step_done()
     if task == 13:
         raise SettingsError("thirteen is refused")
     if counts.is_shared():
         counts[task] += 1
-    return value + task, float(fetch()[0].sum()), torch.get_num_threads()
+    return value + task, float(numbers.sum()), torch.get_num_threads()
 
 
 def check(executor: Executor, n_threads: int = 1) -> Tensor:
     """Run a few tasks; the counts that they have written."""
     steps: list[Any] = []
-    opened: list[Any] = []
     counts = torch.zeros(4)
-
-    def late() -> tuple[Tensor, ...]:
-        assert steps or isinstance(executor, RayExecutor), "steps are known before anyone asks"
-        opened.append(1)
-        return (torch.ones(3),)
-
-    shared = Shared(100, (counts,), late, prepare)
+    shared = Shared(100, (counts, torch.ones(3)), prepare)
     found = dict(executor.run(add, range(4), shared, lambda: steps.append(1)))
     assert found == {number: (100 + number, 3.0, n_threads) for number in range(4)}
     assert len(steps) == 8
-    assert len(opened) == 1 or isinstance(executor, SerialExecutor)
     with pytest.raises(SettingsError, match="thirteen"):
         list(executor.run(add, [13], shared))
     assert list(executor.run(add, [])) == []
-    assert executor.call(max, 1, 2) == 2
     return counts
 
 
@@ -83,12 +74,11 @@ def test_processes_share_tensors_and_threads(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_machines(machines: Machines) -> None:
-    with connected(machines.address) as cluster:
-        assert cluster is not None
-        needs = cluster.needs("auto")
-        check(RayExecutor(cluster, needs))
-        check(RayExecutor(cluster, needs, 2))
-        assert RayExecutor(cluster, needs).environment()["machines"] == 2
+    with connected(machines.address) as ray:
+        assert ray is not None
+        executor = RayExecutor(ray, "auto")
+        check(executor)
+        assert (executor.n_jobs, executor.environment()["machines"]) == (2, 2)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
@@ -104,7 +94,7 @@ def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monk
         return future
 
     monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
-    shared = Shared(100, (torch.zeros(1),), lambda: (torch.ones(3),), prepare)
+    shared = Shared(100, (torch.zeros(1), torch.ones(3)), prepare)
     assert [result[:2] for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared)] == [(100, 3.0)]
 
 
@@ -181,21 +171,18 @@ def test_functions_of_own_modules_are_sent_by_value(tmp_path: Path, monkeypatch:
     assert unpacked(content)(4) == 8
 
 
-def test_a_task_has_a_gpu_and_its_share_of_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster: Any = Cluster(None)  # type: ignore[arg-type]
-    for sizes, device, expected, places in (
-        ([(16, 0), (4, 0)], "auto", Needs(1, 0), 20),
-        ([(16, 8), (4, 0)], "auto", Needs(2, 1), 8),
-        ([(16, 8), (12, 2)], "cuda", Needs(2, 1), 10),
-        ([(16, 8), (4, 0)], "cpu", Needs(1, 0), 20),
-        ([(1, 4)], "auto", Needs(1, 1), 1),
+def test_a_task_has_a_gpu_and_its_share_of_the_cpus() -> None:
+    for sizes, device, expected in (
+        ([(16, 0), (4, 0)], "auto", (1, 0)),
+        ([(16, 8), (4, 0)], "auto", (2, 1)),
+        ([(16, 8), (12, 2)], "cuda", (2, 1)),
+        ([(16, 8), (4, 0)], "cpu", (1, 0)),
+        ([(1, 4)], "auto", (1, 1)),
     ):
-        monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: [Needs(*n) for n in sizes])
-        assert (cluster.needs(device), cluster.places(expected)) == (expected, places)
-    for sizes, device, name in (([(4, 0)], "cuda", "GPU"), ([(4, 1)], "cuda:0", "cuda:0"), ([(0, 0)], "auto", "CPU")):
-        monkeypatch.setattr(Cluster, "machines", lambda self, sizes=sizes: [Needs(*n) for n in sizes])
+        assert needed_by_task(device, [Resources(*size) for size in sizes]) == expected
+    for size, device, name in (((4, 0), "cuda", "GPU"), ((4, 1), "cuda:0", "cuda:0"), ((0, 0), "auto", "CPU")):
         with pytest.raises(SettingsError, match=name):
-            cluster.needs(device)
+            needed_by_task(device, [Resources(*size)])
 
 
 def test_machines_with_another_version_are_refused() -> None:
