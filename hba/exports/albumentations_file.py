@@ -11,9 +11,7 @@ Convention:
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,21 +35,6 @@ SMOOTH_WEIGHTS = 13
 
 Transform = dict[str, Any]
 
-_SHEARED = "moved by whole pixels, and exact for square images only"
-_SHIFTED = "shifts are cut to whole pixels, hba rounds them"
-_ROUNDED = "other rounding"
-DIFFERENCES: Mapping[str, str] = MappingProxyType(
-    {
-        **{"ShearX": _SHEARED, "ShearY": _SHEARED, "TranslateX": _SHIFTED, "TranslateY": _SHIFTED},
-        **{"AutoContrast": _ROUNDED, "Contrast": _ROUNDED, "Color": _ROUNDED},
-        "Rotate": "OpenCV rounds places otherwise",
-        "Equalize": "counts a level among those darker than it",
-        "Sharpness": "filters the border too; below 1, by a Gaussian",
-        "Cutout": "not compared: a rectangle of the image's shape, wholly inside the image",
-    }
-)
-"""By name of the operation, why its transform differs from it."""
-
 
 def transform(name: str, **arguments: Any) -> Transform:
     return {"__class_fullname__": name, **arguments}
@@ -61,31 +44,24 @@ def _fixed(value: float) -> list[float]:
     return [value, value]
 
 
-def _along(axis: str, value: float) -> dict[str, list[float]]:
-    return {"x": _fixed(0.0), "y": _fixed(0.0), axis: _fixed(value)}
-
-
-def is_grey(fill: Sequence[float]) -> bool:
-    """Whether one number is the colour, whatever channels an image has."""
-    return len(set(fill)) == 1
-
-
 def _affine(operation: Operation, magnitude: float, color: Any) -> Transform:
-    affine = partial(transform, "Affine", interpolation=int(operation.interpolation == "bilinear"), fill=color)
-    axis = operation.name[-1].lower()
+    def along(value: float) -> dict[str, list[float]]:
+        return {"x": _fixed(0.0), "y": _fixed(0.0), operation.name[-1].lower(): _fixed(value)}
+
     if operation.name == "Rotate":
-        return affine(rotate=_fixed(magnitude))
-    if operation.name.startswith("Translate"):
-        return affine(translate_percent=_along(axis, -magnitude))
-    # About the middle; moved back to where the first row or column stays, in an image as high as wide.
-    shear = _along(axis, math.degrees(math.atan(magnitude)))
-    return affine(shear=shear, translate_percent=_along(axis, -magnitude / 2))
+        moves: dict[str, Any] = {"rotate": _fixed(magnitude)}
+    elif operation.name.startswith("Translate"):
+        moves = {"translate_percent": along(-magnitude)}
+    else:
+        # About the middle; moved back to where the first row or column stays, in an image as high as wide.
+        moves = {"shear": along(math.degrees(math.atan(magnitude))), "translate_percent": along(-magnitude / 2)}
+    return transform("Affine", interpolation=int(operation.interpolation == "bilinear"), fill=color, **moves)
 
 
 def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) -> Transform:
     """The transform of one of hba's operations. fill: grey levels, one or three."""
     # CoarseDropout refuses three numbers for a grey image.
-    color = fill[0] if is_grey(fill) else list(fill)
+    color = fill[0] if len(set(fill)) == 1 else list(fill)
     if operation.interpolation:
         return _affine(operation, magnitude, color)
     match operation.name:

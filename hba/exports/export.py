@@ -1,16 +1,14 @@
 """Schedules as files for other libraries: `export`, and what it can write."""
 
-import keyword
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import albumentations_file
 from hba.exports.python_file import python_file
-from hba.operations import COMMON_CHANNELS
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.files import write_text
@@ -44,8 +42,7 @@ _KORNIA = """\
 It needs torch and kornia 0.8 or newer, and nothing else."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
 
     ending: of the file's name. write: its text, from a schedule and its name as a module. differs: what is not exact,
@@ -90,27 +87,17 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
 
     schedule: a schedule, its file, or the name of a shipped one; Schedule.only and Schedule.averaged make fixed
     policies of one. path: where the text is also written, atomically. Regularizers are left out, except by `json`; the
-    head of a Python file names them. Raises SettingsError for an unknown target, for operations that it cannot express,
-    for a schedule of regularizers alone, and for the name of a Python file that could not be imported.
+    head of a Python file names them. Raises SettingsError for an unknown target, for operations and images that it
+    cannot express, and for the name of a Python file that could not be imported; ScheduleError for a schedule of
+    regularizers alone.
     """
     target = find_target(to)
     file = Path("policy.py" if path is None else path)
-    is_importable = file.suffix == ".py" and file.stem.isidentifier() and not keyword.iskeyword(file.stem)
-    if target.ending.endswith(".py") and not is_importable:
+    if target.ending.endswith(".py") and not (file.suffix == ".py" and file.stem.isidentifier()):
         raise SettingsError(
             f"the file must have a name that Python can import, letters, digits and _ before .py, got {file.name}"
         )
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
-    if not (loaded.space.operations or target.has_regularizers):
-        raise SettingsError(
-            f"{to} takes operations, and the schedule has regularizers alone: export it to json, or take their values "
-            "from schedule.regularization(epoch)"
-        )
-    if len(loaded.fill) not in COMMON_CHANNELS:
-        raise SettingsError(
-            f"{to} takes images of 1 or 3 channels, but the schedule was searched on images of {len(loaded.fill)}; use "
-            "hba's own transform"
-        )
     text = target.write(loaded, file.stem)
     if path is not None:
         write_text(file, text)

@@ -13,9 +13,10 @@ import torch
 from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 
-from hba.exports.torchvision_code import Place, Row, Tables, row_of
+from hba.exports.torchvision_code import Place, Tables
 from hba.operations.color import blend, look_up, to_levels
 from hba.operations.geometric import Maps, identity_coefficients, warp
+from hba.policy.single_image import PlainRow
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
@@ -73,21 +74,23 @@ class Operation(NamedTuple):
         return self.function(images, *(argument for argument, is_taken in takes if is_taken))
 
 
-def draw_for_batch(row: Row, n_images: int) -> dict[str, Tensor]:
+def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[str, Tensor]:
     """For each image, what to do in at most S steps: slots (B, S), -1 for nothing; signed magnitudes (B, S); positions
     (B, S, 2). An image may get K operations; of the slots in a random order, the first K that fire are applied.
     """
-    n_slots, most, device = len(row.probabilities), len(row.limits), row.limits.device
-    fires = torch.rand(n_images, n_slots, device=device) < row.probabilities
+    n_slots, most = len(row.slots), len(row.limits)
+    probabilities, limits = (torch.tensor(one, device=device) for one in (row.probabilities, row.limits))
+    signed = torch.tensor([slot.operation.signed for slot in row.slots], device=device)
+    columns = torch.tensor([slot[1:] for slot in row.slots], device=device)
+    fires = torch.rand(n_images, n_slots, device=device) < probabilities
     order = torch.where(fires, torch.rand(n_images, n_slots, device=device), 2.0)
     keys, slots = order.topk(most, dim=1, largest=False, sorted=True)
-    count = (torch.rand(n_images, 1, device=device) >= row.limits).sum(dim=1, keepdim=True)
+    count = (torch.rand(n_images, 1, device=device) >= limits).sum(dim=1, keepdim=True)
     applied = (keys <= 1) & (torch.arange(most, device=device) < count)
-    negated = row.signed[slots] & (torch.rand(n_images, most, device=device) < 0.5)
+    negated = signed[slots] & (torch.rand(n_images, most, device=device) < 0.5)
     positions = torch.rand(n_images, most, 2, device=device)
-    magnitudes = row.magnitudes[slots]
+    magnitudes, low, high, logits, widths = columns[slots].unbind(2)
     if row.is_spread:
-        low, high, logits, widths = (one[slots] for one in (row.low, row.high, row.logits, row.widths))
         moved = low.lerp(high, (logits + widths * torch.randn(magnitudes.shape, device=device)).sigmoid())
         magnitudes = torch.where(widths > 0, moved, magnitudes)
     return {
@@ -116,14 +119,13 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         keepdim: bool = False,
     ) -> None:
         super().__init__(p=1.0, same_on_batch=same_on_batch, keepdim=keepdim)
-        self.begin(tables)
-        self.operations, self.fill = operations, fill
+        self.begin(operations, tables, fill)
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
-        self._last: tuple[float, torch.device, Row] | None = None
 
     def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
         n_images = int(batch_shape[0])
-        drawn = draw_for_batch(self._row(), min(n_images, 1) if self.same_on_batch else n_images)
+        n_draws = min(n_images, 1) if self.same_on_batch else n_images
+        drawn = draw_for_batch(self.row(), n_draws, torch.device(self.device))
         return {name: one.expand(n_images, *one.shape[1:]) for name, one in drawn.items()}
 
     def compute_transformation(self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any]) -> Tensor:
@@ -175,14 +177,6 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
             if len(chosen):
                 found.append((operation, chosen))
         return found
-
-    def _row(self) -> Row:
-        """The current one; made anew when the place or the device of kornia's random numbers changes."""
-        position, device = float(self._position), torch.device(self.device)
-        if self._last is None or self._last[:2] != (position, device):
-            row = row_of(self.operations, self.tables, position)
-            self._last = (position, device, Row(**row.on(device), is_spread=row.is_spread))
-        return self._last[2]
 
 
 def matrices(operation: Operation, magnitude: Tensor, height: int, width: int) -> Tensor:

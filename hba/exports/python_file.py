@@ -54,6 +54,8 @@ def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: s
     usage: how to use it and what it needs, with {module} for its name as a module. makers: names of the functions that
     a user calls. Raises SettingsError for operations of your own.
     """
+    left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
+    schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule)
     fill: dict[Any, tuple[float, ...]]
     modules: tuple[ModuleType, ...] = (on_pil, single_image, torchvision_code)
@@ -61,7 +63,7 @@ def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: s
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
 
-        modules = (geometric, color, torchvision_code, kornia_code)
+        modules = (geometric, color, single_image, torchvision_code, kornia_code)
         fill = {n: color_for(n, schedule.fill) for n in (1, 3)}
     else:
         fill = {mode: tuple(round(255 * one) for one in color_for(len(mode), schedule.fill)) for mode in ("L", "RGB")}
@@ -72,7 +74,7 @@ def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: s
         epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
         n=len(operations),
         found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
-        left=f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else "",
+        left=left,
         usage=usage.format(module=module),
         version=VERSION,
         code=_source("\n".join([numbers, *makers]), modules),

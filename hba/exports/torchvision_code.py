@@ -69,14 +69,6 @@ class Tables(NamedTuple):
     count_spread: list[list[float]]
 
 
-def numbers_at(rows: list[list[float]], position: float) -> Tensor:
-    """The numbers at a row number that may be fractional, linear between two rows."""
-    before = min(int(position), len(rows) - 1)
-    after = min(before + 1, len(rows) - 1)
-    share = position - int(position)
-    return torch.tensor([start + (end - start) * share for start, end in zip(rows[before], rows[after], strict=True)])
-
-
 def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
     """The means over images of sigmoid(logit(p) + spread epsilon), by Gauss-Hermite quadrature."""
     at, share = hermegauss(40)
@@ -85,64 +77,27 @@ def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
     return torch.where(spread > 0, means, probabilities)
 
 
-class Row(NamedTuple):
-    """What images are drawn by at a place in the schedule, a number for each slot.
+def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> PlainRow:
+    """What images are drawn by at a row number that may be fractional, linear between two rows."""
 
-    limits: probabilities that K is below 1, 2, ... logits, widths: of magnitudes between low and high, and their
-    standard deviations from image to image.
-    """
+    def at(rows: list[list[float]]) -> Tensor:
+        before = min(int(position), len(rows) - 1)
+        after = min(before + 1, len(rows) - 1)
+        share = position - int(position)
+        pairs = zip(rows[before], rows[after], strict=True)
+        return torch.tensor([start + (end - start) * share for start, end in pairs])
 
-    probabilities: Tensor
-    limits: Tensor
-    magnitudes: Tensor
-    low: Tensor
-    high: Tensor
-    logits: Tensor
-    widths: Tensor
-    signed: Tensor
-    is_spread: bool
-
-    def on(self, device: torch.device) -> dict[str, Tensor]:
-        """Its tensors there, by name."""
-        return {name: one.to(device) for name, one in self._asdict().items() if isinstance(one, Tensor)}
-
-
-def row_of(operations: Mapping[str, Any], tables: Tables, position: float) -> Row:
-    """The row at a row number that may be fractional."""
-    probabilities, magnitudes, counts = (
-        numbers_at(rows, position) for rows in (tables.probabilities, tables.magnitudes, tables.counts)
-    )
-    of_probabilities, of_magnitudes, of_counts = (
-        numbers_at(rows, position) for rows in (tables.probability_spread, tables.magnitude_spread, tables.count_spread)
-    )
+    _, _, probabilities, probability_spread, magnitudes, widths, counts, count_spread = tables
+    row, spreads = at(magnitudes), [at(rows) for rows in (probability_spread, widths, count_spread)]
     low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
-    return Row(
-        probabilities=mean_probabilities(probabilities, of_probabilities),
-        limits=1 - mean_probabilities(counts, of_counts).cumprod(dim=0),
-        magnitudes=magnitudes,
-        low=low,
-        high=high,
-        logits=((magnitudes - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit(),
-        widths=of_magnitudes,
-        signed=torch.tensor([operations[name].signed for name, _, _ in tables.slots]),
-        is_spread=any(bool(one.any()) for one in (of_probabilities, of_magnitudes, of_counts)),
-    )
-
-
-def row_at(operations: Mapping[str, Operation], tables: Tables, position: float) -> PlainRow:
-    """The same in plain numbers, for one image after the other."""
-    row = row_of(operations, tables, position)
-    names = [name for name, _, _ in tables.slots]
-    numbers = torch.stack([row.magnitudes, row.low, row.high, row.logits, row.widths], dim=1).tolist()
+    logits = ((row - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
+    numbers = torch.stack([row, low, high, logits, spreads[1]], dim=1).tolist()
     return PlainRow(
-        probabilities=row.probabilities.tolist(),
-        limits=row.limits.tolist(),
+        probabilities=mean_probabilities(at(probabilities), spreads[0]).tolist(),
+        limits=(1 - mean_probabilities(at(counts), spreads[2]).cumprod(dim=0)).tolist(),
         # Of an operation, the draw asks only whether it is signed.
-        slots=[
-            PlainSlot(operations[name], *of_slot)  # type: ignore[arg-type]
-            for name, of_slot in zip(names, numbers, strict=True)
-        ],
-        is_spread=row.is_spread,
+        slots=[PlainSlot(operations[name], *own) for (name, _, _), own in zip(tables.slots, numbers, strict=True)],
+        is_spread=any(bool(one.any()) for one in spreads),
     )
 
 
@@ -154,13 +109,18 @@ def is_image_tensor(given: Any) -> bool:
 class Place:
     """Where in the schedule images are augmented; before it is chosen, in the last epoch."""
 
-    tables: Tables
-    _position: Tensor
-
-    def begin(self, tables: Tables) -> None:
-        self.tables = tables
+    def begin(self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]) -> None:
+        self.operations, self.tables, self.fill = operations, tables, fill
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
         self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64).share_memory_()
+        self._last: tuple[float, PlainRow] | None = None
+
+    def row(self) -> PlainRow:
+        """The current one; made anew when the place moves."""
+        position = float(self._position)
+        if self._last is None or self._last[0] != position:
+            self._last = (position, row_at(self.operations, self.tables, position))
+        return self._last[1]
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Use the schedule as it is in an epoch, counted from 0, of a training of so many epochs."""
@@ -194,9 +154,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[str, tuple[int, ...]]
     ) -> None:
         super().__init__()
-        self.begin(tables)
-        self.operations, self.fill = operations, fill
-        self._last: tuple[float, PlainRow] | None = None
+        self.begin(operations, tables, fill)
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         for given in flat_inputs:
@@ -209,7 +167,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
             raise TypeError("found more than one image in the sample, and one may be a mask; give the image alone")
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        return {"drawn": draw_for_one(self._row())}
+        return {"drawn": draw_for_one(self.row())}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, Tensor):
@@ -231,13 +189,6 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         for operation, magnitude, position in drawn:
             result = operation.apply_to_pil(result, magnitude, self.fill[image.mode], position)
         return result
-
-    def _row(self) -> PlainRow:
-        """The current one; made anew when the place moves."""
-        position = float(self._position)
-        if self._last is None or self._last[0] != position:
-            self._last = (position, row_at(self.operations, self.tables, position))
-        return self._last[1]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -1,6 +1,7 @@
 """A pipeline of albumentations: how often slots fire, one after the other, is hba's; and its own library reads it."""
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from exported import pictures, schedule_of
 
 import hba
 from hba.errors import SettingsError
-from hba.exports.albumentations_file import row_of
+from hba.exports.albumentations_file import FORMAT, row_of, transform_of
 from hba.operations import OPERATIONS
 from hba.policy.draw import Floats, draw_steps, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
@@ -80,6 +81,26 @@ def test_a_whole_space_loads_and_augments_images_of_any_channels(tmp_path: Path)
         found = [pipeline(image=image.copy())["image"] for _ in range(60)]
         assert {one.shape for one in found} == {image.shape}
         assert len({one.tobytes() for one in found}) > 10
+
+
+def test_operations_differ_from_pil_s_as_documented() -> None:
+    """Cutout is left out: albumentations draws its place."""
+    albumentations = pytest.importorskip("albumentations")
+    fill, exact = (51, 102, 178), set()
+    for operation in (one for one in OPERATIONS.values() if not one.uses_position):
+        largest = 0.0
+        for magnitude in np.linspace(*(operation.magnitude_range or (0.0, 0.0)), 5).tolist():
+            for image, signed in itertools.product(
+                pictures(), {magnitude, -magnitude} if operation.signed else {magnitude}
+            ):
+                color = fill if image.mode == "RGB" else fill[:1]
+                leaf = {**transform_of(operation, signed, color), "p": 1.0}
+                found = albumentations.from_dict({"__version__": FORMAT, "transform": leaf})(image=np.array(image))
+                expected = np.asarray(operation.apply_to_pil(image, signed, color, (0.5, 0.5)), dtype=float)
+                largest = max(largest, np.abs(found["image"] - expected).max())
+        exact |= {operation.name} if largest == 0 else set()
+        assert largest <= 2 or operation.name not in ("AutoContrast", "Color", "Contrast")
+    assert exact == {"Invert", "Solarize", "Posterize", "Brightness"}
 
 
 def leaves(transform: dict[str, Any]) -> list[dict[str, Any]]:
