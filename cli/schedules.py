@@ -182,7 +182,7 @@ def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name
     \b
       pba           a policy log (.txt) of Population Based Augmentation
       fast-autoaugment, dada
-                    a list of sub-policies: of archive.py, genotype.py, a log
+                    a list of sub-policies: archive.py, genotype.py, ...
       autoalbument  the JSON that it writes
       torchvision   instead of FILE, one of these names:
                     autoaugment-imagenet, autoaugment-cifar10,

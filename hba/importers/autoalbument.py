@@ -106,7 +106,7 @@ def _operation(leaf: Transform) -> tuple[str, float | None] | None:
         if not 0 <= level <= 256:
             raise ScheduleError(f"threshold must lie in [0, 256], got {threshold:g}")
         return "Solarize", level
-    if leaf.kind == "CoarseDropout" and leaf.model_extra and leaf.model_extra.get("max_holes") == 1:
+    if leaf.kind == "CoarseDropout" and (leaf.model_extra or {}).get("max_holes") == 1:
         return "Cutout", 1 / 16
     # Left out, even if an operation of hba has the same name.
     own = f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind

@@ -1,18 +1,8 @@
 """The schedule of hba that is closest to a policy of another kind: a list of sub-policies, of which an image gets one.
 
-A sub-policy is a sequence of independent steps. A step applies at most one of its choices.
-
-    source                 sub-policies                      steps, and the choices of each
-    Fast AutoAugment       those of the list                 one for each operation, with a single choice
-    AutoAlbument           its Sequentials                   one for each OneOf
-    RandAugment            one                               two, of one choice for each operation
-    TrivialAugment         one                               one, of a choice for each operation and strength
-
-of the policy                                             in the schedule
-how many operations an image gets                         the distribution of K
-how often it gets each operation                          probabilities of the two slots of each
-an operation's magnitudes                                 magnitude and spread of the two slots
-which operations come together, and in which order        not expressed: slots are independent, in any order
+A sub-policy is a sequence of independent steps. A step applies at most one of its choices. RandAugment is one
+sub-policy of two steps, each with a choice for each operation; TrivialAugment is one step with a choice for each
+operation and strength. docs/pipelines.md says what the schedule matches and what it cannot.
 
     symbol      meaning                                                                        shape
     w           wanted: how often an image gets each slot, half of its operation's rate        (n_slots,)

@@ -22,18 +22,20 @@ Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse
 pba/augmentation_transforms.py (levels), without its stretching.
 """
 
+import ast
 import itertools
+import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import pydantic
+from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.importers.lists import literal
 from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
-from hba.schedule.file import MALFORMED
+from hba.schedule.file import MALFORMED, problem_of
 from hba.schedule.schedule import Schedule
-from hba.utils.files import reason_of
 
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
@@ -48,11 +50,13 @@ _PARTS_OF_A_UNIT = {
     **dict.fromkeys(("TranslateX", "TranslateY", "Cutout"), PBA_SIDE_PIXELS),
 }
 """Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many make a unit."""
-_DECIMALS = 10
-"""Enough for every magnitude that is not truncated (steps of 0.18 and 0.03), and free of rounding errors."""
 
-Numbers = tuple[int, ...]
-"""A policy of 60 whole numbers."""
+Numbers = Annotated[
+    tuple[Annotated[int, Field(strict=True, ge=0, le=MAX_LEVEL)], ...],
+    Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
+    pydantic.BeforeValidator(lambda entry: entry["hp_policy"] if isinstance(entry, dict) else entry),
+]
+_LINE = pydantic.TypeAdapter(tuple[Any, Any, Any, pydantic.StrictInt, Numbers, Numbers])
 
 
 def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> Schedule:
@@ -61,13 +65,10 @@ def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> 
     file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric operations and Cutout uncover.
     Raises ScheduleError, which names the line, for a text that is not such a log.
     """
-    segments, space = pba_segments(text, epochs), SPACES["pba"]
-    rows: list[list[float]] = []
-    for n_epochs, policy in segments:
-        values = natural_values(policy)
-        rows += [[values[name] for name in space.names]] * n_epochs
-    provenance = {"algorithm": "pba", "file": file, "segments": [n_epochs for n_epochs, _ in segments], "note": NOTE}
-    return Schedule(space, np.array(rows), fill, provenance)
+    (lengths, policies), space = zip(*pba_segments(text, epochs), strict=True), SPACES["pba"]
+    rows = [[values[name] for name in space.names] for values in map(natural_values, policies)]
+    provenance = {"algorithm": "pba", "file": file, "segments": list(lengths), "note": NOTE}
+    return Schedule(space, np.repeat(np.array(rows), lengths, axis=0), fill, provenance)
 
 
 def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
@@ -80,12 +81,9 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         if not line.strip():
             continue
         try:
-            trial, cloned_trial, _, epoch, old, new = literal(line)
-            old, new = _policy(old), _policy(new)
-            if type(epoch) is not int:
-                raise ScheduleError(f"the epoch of the cloned trial must be a whole number, got {epoch!r}")
+            trial, cloned_trial, _, epoch, old, new = _LINE.validate_python(_literal(line))
         except MALFORMED as error:
-            raise ScheduleError(f"line {number}: {reason_of(error)}") from None
+            raise ScheduleError(f"line {number}: {problem_of(error)}") from None
         if cloned_trial != last:
             starts, policies = [0], [old]
         starts.append(epoch)
@@ -100,11 +98,12 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
     return [(end - start, policy) for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)]
 
 
-def _policy(entry: Any) -> Numbers:
-    numbers = tuple(entry["hp_policy"] if isinstance(entry, dict) else entry)
-    if len(numbers) != N_NUMBERS or not all(type(one) is int and 0 <= one <= MAX_LEVEL for one in numbers):
-        raise ScheduleError(f"a policy must be {N_NUMBERS} whole numbers from 0 to {MAX_LEVEL}")
-    return numbers
+def _literal(line: str) -> Any:
+    """The value of JSON or of a Python literal."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return ast.literal_eval(line.strip())
 
 
 def natural_values(policy: Numbers) -> dict[str, float]:
@@ -118,7 +117,8 @@ def natural_values(policy: Numbers) -> dict[str, float]:
         if bounds is None:
             continue
         low, high = bounds
-        magnitude = round(low + (high - low) * level / MAX_LEVEL, _DECIMALS)
+        # Ten digits are enough for steps of 0.18 and 0.03, and free of rounding errors.
+        magnitude = round(low + (high - low) * level / MAX_LEVEL, 10)
         if (parts := _PARTS_OF_A_UNIT.get(name)) is not None:
             n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
             magnitude = low + math.copysign(n_parts / parts, high - low)

@@ -1,6 +1,5 @@
 """Policies of other programs as schedules: `import_policy`, and the programs that it reads."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +17,6 @@ from hba.utils.files import read_text
 from hba.utils.settings import whole_number
 from hba.utils.text import unknown
 
-MOST_EPOCHS = 100_000
 _OF_LISTS = ("Cutout's own grey, where borders are black: here both have one colour",)
 _OF_AUTOALBUMENT = (
     "the signs of rotations and shifts, which hba draws",
@@ -30,19 +28,26 @@ _OF_AUTOALBUMENT = (
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
-    kind: what errors call its files; None if its policies have names. read: makes sub-policies of the text of a file,
-    or of a policy's name; None for PBA, which has schedules. notes: what hba does differently. interpolation: of
-    operations that move pixels. fill, epochs: the defaults; the number of epochs is None if it must be given.
-    has_names: whether a file can hold several policies.
+    kind: what errors call what is read. read: makes sub-policies of the text of a file, or of a policy's name; None for
+    PBA, which has schedules. notes: what hba does differently. interpolation: of operations that move pixels.
     """
 
-    kind: str | None
+    kind: str
     read: Callable[..., tuple[SubPolicy, ...]] | None
     notes: tuple[str, ...] = ()
     interpolation: str = "nearest"
-    fill: tuple[float, ...] = (0.0, 0.0, 0.0)
-    epochs: int | None = 1
-    has_names: bool = False
+
+
+SOURCES: Mapping[str, PolicySource] = MappingProxyType(
+    {
+        "pba": PolicySource("PBA schedule", None),
+        "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS),
+        "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS),
+        "autoalbument": PolicySource("policy of AutoAlbument", policy_of_autoalbument, _OF_AUTOALBUMENT, "bilinear"),
+        "torchvision": PolicySource("policy of torchvision", policy_of_torchvision),
+    }
+)
+"""By name."""
 
 
 def import_policy(
@@ -56,42 +61,27 @@ def import_policy(
     """Import a policy of another program as the closest schedule of hba; its provenance says what differs.
 
     source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: over how many the
-    source searched; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of what geometric
-    operations and Cutout uncover. name: which list, if the file holds several.
+    source searched, which PBA needs; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of
+    what geometric operations and Cutout uncover; black by default, for PBA its own. name: which list, if a file of
+    Fast AutoAugment or DADA holds several.
 
     Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file, for a file that the
     source did not write.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))
-    found, path = SOURCES[source], Path(given)
-    epochs = found.epochs if epochs is None else whole_number("epochs", epochs)
-    if epochs is None or not 1 <= epochs <= MOST_EPOCHS:
-        raise SettingsError(
-            f"--epochs must be the number of epochs of the search of {source}, in [1, {MOST_EPOCHS:,}], got {epochs}"
-        )
-    if name is not None and not found.has_names:
+    found, path, is_named = SOURCES[source], Path(given), source == "torchvision"
+    if found.read is None and epochs is None:
+        raise SettingsError(f"epochs (--epochs) must be the number of epochs of the search of {source}")
+    if name is not None and found.read is not policy_of_list:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
-    fill = found.fill if fill is None else fill
-    names = {} if name is None else {"list": name}
-    with contextlib.nullcontext() if found.kind is None else reading(path, found.kind):
-        text = str(given) if found.kind is None else read_text(path)
+    epochs = 1 if epochs is None else whole_number("epochs", epochs)
+    with reading(path, found.kind):
+        text = str(given) if is_named else read_text(path)
         if found.read is None:
-            return pba_schedule(text, path.name, epochs, fill)
-        origin = {"algorithm": source, "source": text if found.kind is None else path.name, **names}
+            return pba_schedule(text, path.name, epochs, PBA_FILL if fill is None else fill)
+        names = {} if name is None else {"list": name}
         policy = found.read(text, *names.values())
+        origin = {"algorithm": source, "source": text if is_named else path.name, **names}
+        fill = (0.0, 0.0, 0.0) if fill is None else fill
         return fitted_schedule(policy, epochs, fill, origin, found.notes, found.interpolation)
-
-
-SOURCES: Mapping[str, PolicySource] = MappingProxyType(
-    {
-        "pba": PolicySource("PBA schedule", None, fill=PBA_FILL, epochs=None),
-        "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS, has_names=True),
-        "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS, has_names=True),
-        "autoalbument": PolicySource(
-            "policy of AutoAlbument", policy_of_autoalbument, _OF_AUTOALBUMENT, interpolation="bilinear"
-        ),
-        "torchvision": PolicySource(None, policy_of_torchvision),
-    }
-)
-"""By name."""

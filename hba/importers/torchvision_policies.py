@@ -11,7 +11,7 @@ from types import MappingProxyType
 from torch import Tensor
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 
-from hba.errors import SettingsError
+from hba.errors import ScheduleError
 from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
 from hba.utils.text import unknown
@@ -38,9 +38,9 @@ Table = Mapping[str, tuple[Tensor, bool]]
 
 
 def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
-    """The sub-policies of one of POLICIES; SettingsError for another name."""
+    """The sub-policies of one of POLICIES; ScheduleError for another name."""
     if name not in POLICIES:
-        raise SettingsError(unknown("policy of torchvision", name, POLICIES))
+        raise ScheduleError(unknown("name", name, POLICIES))
     transform, side = POLICIES[name], (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
     if isinstance(transform, AutoAugment):
         table = transform._augmentation_space(AUTO_AUGMENT_BINS, side)
@@ -65,16 +65,13 @@ def _choices(table: Table, name: str, chance: float, number: int | None) -> Iter
     """An operation at a numbered magnitude, on both sides of the identity where torchvision draws a sign."""
     if name == "Identity":
         return
-    magnitudes, has_sign = table[name]
-    operation = OPERATIONS[name]
+    (magnitudes, has_sign), operation = table[name], OPERATIONS[name]
     if operation.magnitude_range is None or number is None:
         yield Choice(name, chance)
         return
-    magnitude = round(float(magnitudes[number]), DIGITS)
-    if name.startswith("Translate"):
-        magnitude /= PHOTOGRAPH_SIDE
+    magnitude = round(float(magnitudes[number]), DIGITS) / (PHOTOGRAPH_SIDE if name.startswith("Translate") else 1)
     if operation.signed or not has_sign:
         yield Choice(name, chance, magnitude)
-        return
-    for change in (magnitude, -magnitude):
-        yield Choice(name, chance / 2, round((operation.identity or 0.0) + change, DIGITS))
+    else:
+        for change in (magnitude, -magnitude):
+            yield Choice(name, chance / 2, round((operation.identity or 0.0) + change, DIGITS))

@@ -147,12 +147,13 @@ def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
     """
     try:
         yield
-    except FileNotFoundError:
-        raise ScheduleError(f"no {kind} file {path}") from None
-    except pydantic.ValidationError as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {first_problem(error)}") from None
     except MALFORMED as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {reason_of(error)}") from None
+        raise ScheduleError(f"{path} cannot be read as a {kind}: {problem_of(error)}") from None
+
+
+def problem_of(error: Exception) -> str:
+    """Why one of MALFORMED was raised, in one line."""
+    return first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
 
 
 def parse(text: str) -> dict[str, Any]:

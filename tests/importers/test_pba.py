@@ -165,7 +165,7 @@ def test_what_is_no_such_log_is_refused_in_one_line(tmp_path: Path) -> None:
         (repr(["1", "0", 3, 2.5, FIRST, LAST]), "2.5"),
         (repr(["1", "0", 3, 2, {"policy": LAST}, LAST]), "hp_policy"),
         (repr(["1", "0", 3, 2, FIRST[:-1], LAST]), "60"),
-        (repr(["1", "0", 3, 2, FIRST, [*LAST[:-1], 11]]), "60"),
+        (repr(["1", "0", 3, 2, FIRST, [*LAST[:-1], 11]]), "10, got 11"),
         (repr(["1", "0", 3, 9, FIRST, LAST]), r"\[9\]"),
     ]
     for text, named in wrong:

@@ -10,7 +10,7 @@ from PIL import Image
 from torchvision.transforms import autoaugment
 
 import hba
-from hba.errors import SettingsError
+from hba.errors import ScheduleError, SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_with_trace, mean_probabilities
@@ -106,5 +106,5 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         (("torchvision", "randaugment"), {"name": "A"}, "name"),
         (("pba", "log.txt"), {}, "epochs"),
     ):
-        with pytest.raises(SettingsError, match=named):
+        with pytest.raises((ScheduleError, SettingsError), match=named):
             hba.import_policy(*arguments, **options)
