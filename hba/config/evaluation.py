@@ -1,7 +1,7 @@
 """Settings of a policy evaluation, and which of them come from the search of its schedule.
 
-Settings come from layers, of which later ones override earlier ones: the defaults, the training of the search, the
-images of the search, the preset, and what is given.
+Settings come from layers, of which later ones override earlier ones: the defaults, the search, the preset, and what is
+given.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import pydantic
 
-from hba.config.presets import EVALUATION_PRESETS, EVALUATION_SETTINGS, find_preset
+from hba.config.presets import DEFAULT_EVALUATIONS, EVALUATION_PRESETS, find_preset
 from hba.config.training import (
     OF_OPTIMIZER,
     PLATEAU,
@@ -32,13 +32,12 @@ OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
-_OF_COLUMNS = ("path_column", "label_column", "split_column")
-_OF_TABLES = ("label_separator",)
+_OF_COLUMNS = ("path_column", "label_column", "split_column", "label_separator")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
     *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
-    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_TABLES, *_OF_BASELINE),
+    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_BASELINE),
 )
 """Settings that are by default those of the search."""
 
@@ -78,88 +77,66 @@ class EvaluationConfig(TrainingConfig):
     ) -> Self:
         """The settings of the search that made a schedule, as far as they apply, overridden by `settings`.
 
-        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. On other data than
-        the search's, settings of the searched images (size, split, baseline) have their defaults. has_own_network: the
+        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. has_own_network: the
         evaluation is given a network, so the setting `model` is not needed. Raises SettingsError for settings that an
         evaluation cannot have, and where no network is named.
-        """
-        return cls.with_inherited(searched, settings, preset, has_own_network=has_own_network)[0]
-
-    @classmethod
-    def with_inherited(
-        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
-    ) -> tuple[Self, dict[str, Any]]:
-        """like_search, and what it takes from a search on other data where that is not the default.
-
-        Of the baseline augmentation, only parts that are on.
         """
         given = resolved_data(settings)
         if "val_size" in given:
             raise SettingsError("an evaluation has no validation split; omit val_size")
-        names_model = preset or has_own_network or "model" in given
-        if not names_model and searched.get("model", "") is None:
+        if not (preset or has_own_network or "model" in given) and searched.get("model", "") is None:
             raise SettingsError(
                 "the schedule was searched with a network of your own: choose a model to evaluate with, or in Python "
                 "give the network as network="
             )
         default = find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")
         data = given.get("data") or default
-        training = of_search(searched, given, preset, has_own_network=has_own_network)
-        taken = {**training, **of_searched_images(searched, data, given, has_preset=preset is not None)}
-        known, others = {**training, **given}, given
+        taken = inherited(searched, given, data, has_preset=preset is not None, has_own_network=has_own_network)
+        known = {**taken, **given}
         if preset is not None:
-            others = {**values_of(preset, EVALUATION_PRESETS, data, given), **given}
+            taken |= values_of(preset, EVALUATION_PRESETS, data, given)
         elif known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None:
-            others = {**EVALUATION_SETTINGS.get(data, {}), **given}
-        inherited = {
-            name: value
-            for name, value in taken.items()
-            if name not in others and value != (usual := cls.model_fields[name].default) and (value or usual)
-        }
-        return cls.make({**taken, **others}), {} if data == searched.get("data") else inherited
+            # The network is that of the search.
+            of_paper = EVALUATION_PRESETS.get(DEFAULT_EVALUATIONS.get(data, ""), {})
+            taken |= {name: value for name, value in of_paper.items() if name not in ("data", "model")}
+        return cls.make({**taken, **given})
 
 
-def of_search(
-    searched: Values, given: Values, preset: str | None = None, *, has_own_network: bool = False
+def inherited(
+    earlier: Values, given: Values, data: str, *, has_preset: bool = False, has_own_network: bool = False
 ) -> dict[str, Any]:
-    """How the search trained, whatever its images were.
+    """The settings of an earlier run that apply to another one on these data, beside those that are given.
 
     Learning rate and weight decay belong to the optimizer, pretrained weights to the network: if another one is given,
-    they have its defaults. A preset trains by SGD, from fresh weights.
+    they have its defaults. A preset trains by SGD, from fresh weights, and replaces the baseline augmentation.
+
+    Settings of the images do not apply to another dataset. A folder may have moved, so other data of one's own keep
+    them, but for classes and levels, and for columns where the format has none. Sizes in pixels are scaled with the
+    image size.
     """
-    optimizer, model = searched.get("optimizer", SGD), searched.get("model")
-    chosen = given.get("optimizer", SGD if preset else optimizer)
-    has_same_model = not (has_own_network or preset) and given.get("model", model) == model
-    has_weights = source_of_weights(given.get("pretrained", searched.get("pretrained"))) is not None
+    optimizer, model = earlier.get("optimizer", SGD), earlier.get("model")
+    chosen = given.get("optimizer", SGD if has_preset else optimizer)
+    has_same_model = not (has_own_network or has_preset) and given.get("model", model) == model
+    has_weights = source_of_weights(given.get("pretrained", earlier.get("pretrained"))) is not None
     names = [
-        *(_OF_TRAINING if not preset else ("epochs", "batch_size", "learning_rate_schedule")),
+        *(() if has_preset else _OF_TRAINING),
         *(OF_OPTIMIZER if chosen == optimizer or (chosen in SGDS and optimizer in SGDS) else ()),
         *(OF_WEIGHTS if has_same_model and has_weights else ()),
     ]
-    known = {name: searched[name] for name in names if name in searched}
-    # The model of a search with a network of the user's own is None.
-    return {name: value for name, value in known.items() if name != "model" or value is not None}
-
-
-def of_searched_images(searched: Values, data: str, given: Values, *, has_preset: bool = False) -> dict[str, Any]:
-    """Settings of the searched images: size, split, and baseline augmentation.
-
-    None for another dataset. A folder may have moved, so other data of one's own keep them, but for classes and levels,
-    and for columns where the format has none. A preset or a baseline that is given replaces the whole baseline. Sizes
-    in pixels are scaled with the image size.
-    """
-    searched_on = searched.get("data", "digits")
-    if data != searched_on and {data, searched_on} & set(DATASET_NAMES):
-        return {}
-    has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
-    names = (
-        *_OF_IMAGES,
-        *(_OF_THESE_IMAGES if data == searched_on else ()),
-        *(_OF_COLUMNS if data not in DATASET_NAMES and format_of(data) in ("table", "saved") else ()),
-        *(_OF_TABLES if data not in DATASET_NAMES and format_of(data) == "table" else ()),
-        *(() if has_baseline else _OF_BASELINE),
-    )
-    found = {name: searched[name] for name in names if name in searched}
+    before = earlier.get("data", "digits")
+    if data == before or not {data, before} & set(DATASET_NAMES):
+        has_columns = data not in DATASET_NAMES and format_of(data) in ("table", "saved")
+        has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
+        names += [
+            *_OF_IMAGES,
+            *(_OF_THESE_IMAGES if data == before else ()),
+            *(_OF_COLUMNS if has_columns else ()),
+            *(() if has_baseline else _OF_BASELINE),
+        ]
+    found = {name: earlier[name] for name in names if name in earlier}
+    if has_own_network or model is None:
+        # The model of a run with a network of the user's own is None.
+        found.pop("model", None)
     size, given_size = found.get("image_size"), given.get("image_size")
     if isinstance(size, int) and isinstance(given_size, int):
         found |= {name: round(found[name] * (given_size / size)) for name in _IN_PIXELS if found.get(name)}
@@ -169,15 +146,13 @@ def of_searched_images(searched: Values, data: str, given: Values, *, has_preset
 def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
     """Settings that a new run takes over from an earlier one of its kind, beside those that are given.
 
-    All but the device, and but those of another optimizer, network, baseline or images that are given, as in
-    `EvaluationConfig.like_search`. given: with data by absolute path, as resolved_data makes them.
+    All but the device, and those that do not apply (see `inherited`). given: with data by absolute path, as
+    resolved_data makes them.
     """
-    training = of_search(earlier, given, has_own_network=has_own_network)
-    images = of_searched_images(earlier, given.get("data") or earlier.get("data", "digits"), given)
-    others = ("device", *INHERITED, *(() if images else ("train_size", "val_size")))
-    taken = {**{name: value for name, value in earlier.items() if name not in others}, **training, **images}
-    of_model = ("model", *OF_WEIGHTS) if has_own_network else ()
-    return {name: value for name, value in taken.items() if name not in of_model}
+    data = given.get("data") or earlier.get("data", "digits")
+    taken = inherited(earlier, given, data, has_own_network=has_own_network)
+    others = ("device", *INHERITED, *(() if "split_seed" in taken else ("train_size", "val_size")))
+    return {**{name: value for name, value in earlier.items() if name not in others}, **taken}
 
 
 def values_of(preset: str, presets: Mapping[str, Values], data: Any, given: Values) -> dict[str, Any]:

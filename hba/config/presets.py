@@ -9,7 +9,6 @@ from hba.utils.text import unknown
 
 Settings = Mapping[str, Any]
 
-
 _SEARCH = (
     *("data", "train_size", "val_size", "model", "epochs", "batch_size"),
     *("learning_rate", "weight_decay", "lambda_learning_rate"),
@@ -75,21 +74,16 @@ EVALUATION_PRESETS: Mapping[str, Settings] = MappingProxyType(
 )
 """Of an evaluation: the rows of Table 11. SVHN is its core and extra images, as in the works that it compares with."""
 
-_DEFAULT_EVALUATIONS = {
-    "cifar10": "cifar10-wrn-28-10",
-    "cifar100": "cifar100-wrn-28-10",
-    "svhn": "svhn-wrn-28-10",
-    "svhn-full": "svhn-wrn-28-10",
-    "imagenet": "imagenet-resnet-50",
-}
-
-EVALUATION_SETTINGS: Mapping[str, Settings] = MappingProxyType(
+DEFAULT_EVALUATIONS: Mapping[str, str] = MappingProxyType(
     {
-        data: {name: value for name, value in EVALUATION_PRESETS[preset].items() if name not in ("data", "model")}
-        for data, preset in _DEFAULT_EVALUATIONS.items()
+        "cifar10": "cifar10-wrn-28-10",
+        "cifar100": "cifar100-wrn-28-10",
+        "svhn": "svhn-wrn-28-10",
+        "svhn-full": "svhn-wrn-28-10",
+        "imagenet": "imagenet-resnet-50",
     }
 )
-"""By dataset, the settings of an evaluation on it without a preset; the network is that of the search."""
+"""By dataset, the preset whose settings an evaluation without a preset has, but for the network."""
 
 
 def find_preset(name: str, presets: Mapping[str, Settings] = SEARCH_PRESETS) -> Settings:

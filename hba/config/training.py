@@ -17,11 +17,8 @@ from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import Start, find_model
 from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_facts
-from hba.policy.space import SearchSpace
-from hba.policy.spaces import search_space
 from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
-from hba.regularization.regularizer import Hyperparameter
 from hba.utils.devices import check_device_name
 from hba.utils.settings import DefaultText, color, words
 from hba.utils.text import unknown
@@ -177,7 +174,7 @@ class TrainingConfig(DataConfig):
         return {**_WITH_ADAMW, **given} if isinstance(given, dict) and given.get("optimizer") == "adamw" else given
 
     @pydantic.model_validator(mode="after")
-    def _check_pretrained(self) -> Self:
+    def _check_training(self) -> Self:
         if self.pretrained is None:
             find_model(self.model)
             if self.freeze != NOTHING or self.standardize_by == "network":
@@ -193,10 +190,6 @@ class TrainingConfig(DataConfig):
                 "learning_rate_warm_up_epochs must be fewer than all epochs, "
                 f"got {self.learning_rate_warm_up_epochs} of {self.epochs} epochs"
             )
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _check_baseline(self) -> Self:
         if self.baseline == "none" and self.baseline_like is not None:
             raise SettingsError(
                 f"baseline none and baseline_like {self.baseline_like} contradict each other; omit one of them"
@@ -239,11 +232,6 @@ class CommonSearchConfig(TrainingConfig):
     """Seed of weights, batches and draws."""
 
     @pydantic.model_validator(mode="after")
-    def _check_space(self) -> Self:
-        self.search_space()
-        return self
-
-    @pydantic.model_validator(mode="after")
     def _check_plateau(self) -> Self:
         has_default = self.plateau_epochs == type(self).model_fields["plateau_epochs"].default
         if self.learning_rate_schedule != PLATEAU and not has_default:
@@ -261,10 +249,6 @@ class CommonSearchConfig(TrainingConfig):
     @property
     def tunes_operations(self) -> bool:
         return AUGMENTATION in self.tune
-
-    def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
-        """The space that these settings name. regularizers: what is tuned beside the operations."""
-        return search_space(self.space, self.operations, self.interpolation, regularizers=regularizers)
 
     def resolved(self) -> Self:
         """The same settings with explicit image size, standardization and baseline."""

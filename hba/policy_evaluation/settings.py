@@ -48,10 +48,10 @@ def settle(
     if not ({"data"} & {*settings, *searched} or preset) and schedule.provenance:
         raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
 
-    config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
+    config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
-        config, inherited = EvaluationConfig.with_inherited(searched, settings, preset, has_own_network=has_own_network)
+        config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     start, recorded = config.network_start(), schedule.provenance.get("pretrained")
     before = recorded.get("sha256") if isinstance(recorded, Mapping) else None
     if start is not None and "pretrained" not in settings and before not in (None, start.sha256):
@@ -59,8 +59,9 @@ def settle(
             f"the pretrained weights in {start.source} have changed since the search of the schedule; give "
             "the old ones, or to train with these, name them: --pretrained FILE (in Python pretrained=FILE)"
         )
-    taken = ", ".join(f"{name} {value}" for name, value in inherited.items())
-    return config, start, (f"settings as in the search on {searched['data']}: {taken}",) if taken else ()
+    is_elsewhere = preset is None and searched.get("data", config.data) != config.data
+    note = f"settings as in the search on {searched.get('data')} where none are given; {RESULTS_NAME} lists them"
+    return config, start, (note,) if is_elsewhere else ()
 
 
 def _of_earlier(path: Path, given: Values, has_own_network: bool, in_memory: bool) -> Values:

@@ -138,10 +138,14 @@ def chosen_config(
         values = {**settings, **of_data}
         if resumed is not None:
             # Only the first process is sure to see the folder.
-            return broadcast_from_rank0(lambda: from_config(SearchConfig, resumed, values, own, resume=True))
-        if config is not None:
-            return from_config(SearchConfig, Path(config), values, own, in_memory=isinstance(data, SearchData))
-        return SearchConfig.from_preset(values, preset, paper=paper).resolved()
+            found = broadcast_from_rank0(lambda: from_config(SearchConfig, resumed, values, own, resume=True))
+        elif config is not None:
+            found = from_config(SearchConfig, Path(config), values, own, in_memory=isinstance(data, SearchData))
+        else:
+            found = SearchConfig.from_preset(values, preset, paper=paper).resolved()
+        # Names of spaces and operations are checked before images are read.
+        found.search_space()
+        return found
 
     if isinstance(data, SearchData):
         if idle := [name for name in settings if name in DataConfig.model_fields]:

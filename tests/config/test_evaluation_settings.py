@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hba.config.evaluation import EvaluationConfig, of_search, of_searched_images
+from hba.config.evaluation import EvaluationConfig, inherited
 from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.config.training import TrainingConfig
 from hba.errors import SettingsError
@@ -111,8 +111,8 @@ BASELINE = {"flip": True, "crop_padding": 2}
 
 
 def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() -> None:
-    assert of_search(SEARCHED, {}) == {"model": "wrn-10-1", "epochs": 7}
-    assert of_search({**SEARCHED, "model": None}, {}) == {"epochs": 7}
+    training = {"model": "wrn-10-1", "epochs": 7}
+    assert inherited({**SEARCHED, "model": None}, {}, "cifar10") == {"epochs": 7}
     for data, given, has_preset, expected in (
         ("my/photos", {}, False, {"data": "my/photos", "classes": "list.txt", **OF_FOLDER, **BASELINE}),
         ("moved/photos", {}, False, {**OF_FOLDER, **BASELINE}),
@@ -122,7 +122,8 @@ def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() 
         ("moved/photos", {"baseline_like": "svhn"}, False, OF_FOLDER),
         ("moved/photos", {"image_size": 32}, False, {**OF_FOLDER, "flip": True, "crop_padding": 4}),
     ):
-        assert of_searched_images(SEARCHED, data, given, has_preset=has_preset) == expected
+        expected = expected if has_preset else {**training, **expected}
+        assert inherited(SEARCHED, given, data, has_preset=has_preset) == expected
 
 
 def test_layers_override_each_other() -> None:
@@ -130,9 +131,6 @@ def test_layers_override_each_other() -> None:
     assert (config.epochs, config.model, config.flip, config.seeds) == (2, "wrn-10-1", True, 3)
     assert EvaluationConfig.like_search(SEARCHED, {}, "cifar10-wrn-40-2").epochs == 200
     assert EvaluationConfig.like_search(SEARCHED, {"data": "cifar10"}).learning_rate == 0.1, "the paper's Table 11"
-    taken = EvaluationConfig.with_inherited(SEARCHED, {"data": "other", "epochs": 9})[1]
-    assert taken == {"model": "wrn-10-1", **OF_FOLDER, **BASELINE}
-    assert EvaluationConfig.with_inherited(SEARCHED, {})[1] == {}
 
 
 def test_what_an_evaluation_cannot_have_is_refused() -> None:

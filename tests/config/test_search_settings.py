@@ -66,7 +66,9 @@ def test_a_wrong_setting_is_refused_in_one_line_that_names_it(stage: type[Search
     failures = []
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         try:
-            stage.make({name: value})
+            config = stage.make({name: value})
+            if isinstance(config, SearchConfig):
+                config.search_space()
         except SettingsError as error:
             message = str(error)
             named = name in message or message.startswith(("unknown operation", "unknown search space"))
@@ -85,7 +87,7 @@ def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
         ({"model": "resnet50"}, "resnet-50"),
     ):
         with pytest.raises(SettingsError, match=f"did you mean {meant}"):
-            SearchConfig.from_preset(settings)
+            SearchConfig.from_preset(settings).search_space()
     with pytest.raises(SettingsError, match=r"first-bn.*conv\+bn"):
         SearchConfig.make({"algorithm": "hba", "sharing": "batchnorm"})
 
