@@ -70,7 +70,7 @@ class ArrayItems(Items):
 
     load: Callable[[], np.ndarray]
     place: str
-    resize: Callable[[np.ndarray, int], Tensor] = fitted_channels
+    resize: Callable[[np.ndarray, int], Tensor]
     hashed_by = "pixels"
 
     @cached_property
@@ -120,7 +120,8 @@ def npz_source(file: Path) -> Source:
             names = [tuple(str(number) for number in np.flatnonzero(row)) for row in found]
         else:
             names = [(class_name(label, f"number {n} of {where}"),) for n, label in enumerate(found.ravel().tolist())]
-        return Part(ArrayItems(partial(_images, file, images, len(found)), f"{images} in {file}"), names)
+        load = partial(_images, file, images, len(found))
+        return Part(ArrayItems(load, f"{images} in {file}", fitted_channels), names)
 
     parts = {role: partial(part, role) for role in arrays}
     return source_of(file, parts, tuple(map(str, range(n_classes))), is_multi=n_classes > 0)

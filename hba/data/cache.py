@@ -10,82 +10,56 @@ written last.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
+from torch import Tensor
 
+from hba.data.arrays import ArrayItems, fitted_channels
 from hba.data.config import PREPARED_NAME
 from hba.data.images import OnRead
-from hba.data.labels import SPLITS, is_multi_label
+from hba.data.labels import is_multi_label
 from hba.data.leakage import ImageHash, Kind, all_hashes
-from hba.data.pool import Items, Pool, ReadPart, Source
-from hba.data.reading import SkippedFile, printable
+from hba.data.pool import Pool, Source
+from hba.data.reading import Levels, SkippedFile, printable
 from hba.errors import DataError, RunError
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 
 Role = Literal["train", "val", "test"]
 FORMAT = {"format": "hba-prepared-images", "version": 1}
-ARRAYS = ("images", "labels", "identities")
 
 
 @dataclass(frozen=True, eq=False)
-class CachedDataset(Items):
-    """The images of a part of a prepared folder; they stay in their file. digest: a hash of all pixels."""
+class CachedDataset(ArrayItems):
+    """The images of a part of a prepared folder; they stay in their file.
 
-    folder: Path
-    role: Role
-    n_images: int
-    image_size: int
+    load_hashes: returns their hashes, int64 (N, 2). digest: a hash of all pixels.
+    """
+
+    load_hashes: Callable[[], np.ndarray]
     digest: str
-    n_channels: int
-    hashed_by: Kind
+    hashed_by: Kind  # type: ignore[assignment]
     known_broken: Mapping[int, SkippedFile]
     can_stream = True
 
-    def array(self, what: str, dtype: type[np.generic], *shape: int) -> np.ndarray:
-        """A read-only array (N, *shape), mapped into memory; DataError for a file that is another or damaged."""
-        path, shape = self.folder / f"{self.role}_{what}.npy", (self.n_images, *shape)
-        try:
-            array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-            if array.dtype != dtype or array.shape != shape:
-                raise ValueError(f"it must be {np.dtype(dtype)} of {shape}, got {array.dtype} of {array.shape}")
-        except Exception as error:
-            # A damaged header makes NumPy raise exceptions of any kind.
-            raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
-        return array
-
-    @cached_property
-    def images(self) -> np.ndarray:
-        return self.array("images", np.uint8, self.n_channels, self.image_size, self.image_size)
-
     @cached_property
     def hashes(self) -> np.ndarray:
-        return self.array("identities", np.int64, 2)
+        return self.load_hashes()
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file would be pickled with all its content.
         return {name: value for name, value in self.__dict__.items() if name not in ("images", "hashes")}
 
     def name(self, number: int) -> str:
-        return f"number {number} of {self.role} in {self.folder}"
+        return self.known_broken[number].path if number in self.known_broken else super().name(number)
 
-    def read_batch(self, numbers: np.ndarray, image_size: int, levels: object) -> ReadPart:
-        if image_size != self.image_size:
-            # Resized twice, they would be other images.
-            raise DataError(
-                f"the images in {self.folder} were prepared with {self.image_size} pixels a side, but are to be read "
-                f"with {image_size}: give that image size, or prepare them anew with {image_size}"
-            )
-        known = self.known_broken
-        broken = [(place, known[number]) for place, number in enumerate(numbers.tolist()) if number in known]
-        return torch.from_numpy(np.take(self.images, numbers, axis=0)), broken
-
-    def deep(self, number: int) -> None:
-        return None
+    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
+        if number in self.known_broken:
+            raise DataError(self.known_broken[number].reason)
+        return super().read(number, image_size, levels)
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
         digest = hashlib.sha256(f"{len(numbers)} prepared, {image_size} pixels, {self.digest}".encode())
@@ -97,34 +71,55 @@ class CachedDataset(Items):
         return ImageHash(key, None if content < 0 else content)
 
 
-def cached_source(folder: Path) -> Source:
-    """The prepared images as a source. Those of a test part are not looked at before they are asked for."""
-    path = folder / PREPARED_NAME
+def cached_source(folder: Path, image_size: int) -> Source:
+    """The prepared images as a source. Those of a test part are not looked at before they are asked for.
+
+    DataError for images that were prepared with another size: resized twice, they would be other images.
+    """
     try:
-        found = json.loads(read_text(path))
-        if not FORMAT.items() <= found.items() or "train" not in found["parts"]:
+        found = json.loads(read_text(folder / PREPARED_NAME))
+        if not FORMAT.items() <= found.items():
             raise ValueError("it has another format")
-        names, parts = tuple(found["class_names"]), found["parts"]
+        pools = {role: partial(_pool, folder, role, found, entry) for role, entry in found["parts"].items()}
         left_out = tuple(SkippedFile(name, reason) for name, reason in found["left_out"])
-        facts = (*found["facts"], f"images were prepared from {found['source']}")
-        items = {role: _items(folder, role, found) for role in parts}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        train, val = replace(pools["train"](), unused=left_out), pools["val"]() if "val" in pools else None
+        size, names, facts = found["image_size"], tuple(found["class_names"]), found["facts"]
+        facts = (*facts, f"images were prepared from {found['source']}")
+        source = Source(str(folder), names, train, val, pools.get("test"), found["test_size"], facts)
+    except Exception as error:
+        # A damaged file makes json and NumPy raise exceptions of any kind.
+        raise DataError(f"cannot read the images in {folder} ({reason_of(error)}); prepare them anew") from None
+    if size != image_size:
+        raise DataError(
+            f"the images in {folder} were prepared with {size} pixels a side, but are to be read with {image_size}: "
+            f"give that image size, or prepare them anew with {image_size}"
+        )
+    return source
+
+
+def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]) -> Pool:
+    """The images of one part. found: the description; entry: that of the part."""
+    n_images, size = entry["images"], found["image_size"]
+    known_broken = {row: SkippedFile(name, reason) for row, name, reason in entry["broken"]}
+    load_images = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
+    load_hashes = partial(_mapped, folder / f"{role}_identities.npy", "int64", (n_images, 2))
+    how = load_hashes, entry["digest"], entry["identified_by"], known_broken
+    items = CachedDataset(load_images, f"{role} in {folder}", fitted_channels, *how)
+    is_multi, path = found["multi_label"], folder / f"{role}_labels.npy"
+    shape = (n_images, len(found["class_names"])) if is_multi else (n_images,)
+    return Pool(items, np.array(_mapped(path, "bool" if is_multi else "int64", shape)), np.arange(n_images))
+
+
+def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A read-only array, mapped into memory; DataError for a file that has another one or is damaged."""
+    try:
+        array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except Exception as error:
+        # A damaged header makes NumPy raise exceptions of any kind.
         raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
-
-    def pool(role: Role) -> Pool:
-        kind: Any = (np.bool_, len(names)) if found["multi_label"] else (np.int64,)
-        labels = np.array(items[role].array("labels", *kind))
-        return Pool(items[role], labels, np.arange(len(labels)))
-
-    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
-    return Source(str(folder), names, pool("train"), val, test, found["test_size"], left_out, facts)
-
-
-def _items(folder: Path, role: Role, found: Mapping[str, Any]) -> CachedDataset:
-    entry = found["parts"][role]
-    broken = {row: SkippedFile(name, reason) for row, name, reason in entry["broken"]}
-    how = entry["images"], found["image_size"], entry["digest"], found["channels"], entry["identified_by"]
-    return CachedDataset(folder, role, *how, broken)
+    if array.dtype != dtype or array.shape != shape:
+        raise DataError(f"{path} must be {dtype} of {shape}, got {array.dtype} of {array.shape}; prepare anew")
+    return array
 
 
 @dataclass(frozen=True)
@@ -139,32 +134,29 @@ class Prepared:
 
 
 def check_out(folder: Path) -> None:
-    """RunError unless the folder is new, empty, or holds what an interrupted call has left, which is overwritten."""
-    own = {LOCK_NAME, "preparing.json", *(f"{role}_{what}.npy" for role in SPLITS for what in ARRAYS)}
-    others = {path.name for path in folder.iterdir()} - own if folder.is_dir() else ()
-    if others:
+    """RunError unless the folder is new, or holds nothing but what an interrupted call has left."""
+    others = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if others := [name for name in others if name != LOCK_NAME and not name.endswith(".npy")]:
         raise RunError(f"{folder} must be a new or an empty folder, but holds {min(others)}; choose another --out")
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
     """Prepare all images of the source. RunError for a folder that has no room."""
-    pools: dict[Role, Pool] = {"train": source.train}
-    pools |= {"val": source.val} if source.val is not None else {}
-    pools |= {"test": source.test()} if source.test is not None else {}
-    total, done = sum(map(len, pools.values())), 0
-    entries: dict[Role, dict[str, Any]] = {}
+    found = {"train": source.train, "val": source.val, "test": source.test and source.test()}
+    pools: Any = {role: pool for role, pool in found.items() if pool is not None}
+    total, done, parts = sum(map(len, pools.values())), 0, {}
 
     def count(n_images: int) -> None:
         if on_read is not None:
             on_read(done + n_images, total)
 
-    try:
-        for role, pool in pools.items():
-            entries[role] = _write_part(folder, role, pool, count)
-            done += len(pool)
-    except OSError as error:
-        raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
-    left_out = [*source.left_out, *(item for pool in pools.values() for item in pool.unused)]
+    for role, pool in pools.items():
+        try:
+            parts[role] = _write_part(folder, role, pool, count)
+        except OSError as error:
+            raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
+        done += len(pool)
+    left_out = [item for pool in pools.values() for item in pool.unused]
     description = {
         **FORMAT,
         "source": printable(source.name),
@@ -175,15 +167,15 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "test_size": source.test_size,
         "facts": source.facts,
         "left_out": [(printable(item.path), item.reason) for item in left_out],
-        "parts": entries,
+        "parts": parts,
     }
     write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
-    left_out += [SkippedFile(name, reason) for entry in entries.values() for _, name, reason in entry["broken"]]
-    n_images = {role: entry["images"] - len(entry["broken"]) for role, entry in entries.items()}
+    left_out += [SkippedFile(name, reason) for part in parts.values() for _, name, reason in part["broken"]]
+    n_images: Any = {role: part["images"] - len(part["broken"]) for role, part in parts.items()}
     return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
 
 
-def _write_part(folder: Path, role: Role, pool: Pool, count: Callable[[int], None]) -> dict[str, Any]:
+def _write_part(folder: Path, role: str, pool: Pool, count: Callable[[int], None]) -> dict[str, Any]:
     """Write the arrays of a part, and return what the description says of it."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)

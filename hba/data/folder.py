@@ -1,7 +1,7 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -26,17 +26,17 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
         raise DataError(f"{folder} is no folder; give {kinds}")
     found = splits or find_splits(folder)
     beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
-    left_out = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
-    parts = {role: partial(_part, path) for role, path in found.items()}
-    return source_of(folder, parts, [path.name for path in subfolders(found["train"])], left_out=left_out)
+    parts = {role: partial(_part, path, beside if role == "train" else ()) for role, path in found.items()}
+    return source_of(folder, parts, [path.name for path in subfolders(found["train"])])
 
 
-def _part(folder: Path) -> Part:
-    """The images of one split."""
+def _part(folder: Path, beside: Sequence[Path]) -> Part:
+    """The images of one split. beside: folders whose images are reported as unused."""
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
+    unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
     loose = sorted(folder / name for name in next(_walk(folder))[2] if _is_image(name))
-    unused = [SkippedFile(str(path), "not in the folder of a class") for path in loose]
+    unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
     for class_folder in subfolders(folder):
         files, others = files_in(class_folder)
         paths += files

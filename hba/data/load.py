@@ -57,8 +57,10 @@ def find_source(config: DataConfig) -> Source:
         source = table_source(place, columns, config.label_separator, config.skip_broken)
     elif kind == "saved":
         source = saved_source(place, columns)
+    elif kind == "prepared":
+        source = cached_source(place, config.stored_size)
     else:
-        source = {"npz": npz_source, "prepared": cached_source, "folder": folder_source}[kind](place)
+        source = npz_source(place) if kind == "npz" else folder_source(place)
     skip_broken = config.skip_broken or kind == "prepared"
     how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
     source = source.map(lambda pool: replace(pool, **how))
@@ -78,15 +80,15 @@ def load_search_data(
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = search_pools(source, splits)
-    facts = (*source.facts, *source.train.take(splits.available).check_levels())
+    source.train.take(splits.available).check_levels()
     n_images, n_test = len(train) + len(val), 0 if splits.test is None else len(splits.test)
     return SearchData(
         source.name,
         source.class_names,
         _read(train, config, on_read, total=n_images),
         _read(val, config, on_read, before=len(train), total=n_images),
-        not_images=(*source.left_out, *(item for pool in source.opened for item in pool.unused)),
-        facts=facts,
+        not_images=tuple(item for pool in source.opened for item in pool.unused),
+        facts=source.facts,
         test_images=n_test if dataset is None else None,
         listing=None if config.data in DATASET_NAMES else (train, val),
     )
@@ -105,8 +107,8 @@ def load_evaluation_data(
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, None, None, config.split_seed)
     chosen = take_training(source, splits.available, config.train_size, config.split_seed)
-    facts = (*source.facts, *source.train.take(splits.available).check_levels())
-    open_test, listing, unused = source.test, None, (*source.left_out, *source.train.unused)
+    source.train.take(splits.available).check_levels()
+    open_test, listing, unused = source.test, None, source.train.unused
     if open_test is not None and config.data in TORCHVISION:
         # Opening it reads its images.
         test = LazySplit(lambda: _read(open_test(), config))
@@ -116,7 +118,9 @@ def load_evaluation_data(
         test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config))
         unused += tested.unused
     train = _read(source.train.take(chosen), config, on_read, total=len(chosen))
-    return EvaluationData(source.name, source.class_names, train, test, not_images=unused, facts=facts, listing=listing)
+    return EvaluationData(
+        source.name, source.class_names, train, test, not_images=unused, facts=source.facts, listing=listing
+    )
 
 
 def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[Source, OnRead | None]:
@@ -180,8 +184,7 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     with run_lock(folder):
         check_out(folder)
         source = find_source(config)
-        available = source.train.take(split(source, None, None, config.split_seed).available)
-        source = replace(source, facts=(*source.facts, *available.check_levels()))
+        source.train.take(split(source, None, None, config.split_seed).available).check_levels()
         return write_cache(folder, source, on_read)
 
 

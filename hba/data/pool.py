@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from hba.data.images import LabelledImages
 from hba.data.labels import is_multi_label, numbered
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
-from hba.data.reading import Levels, SkippedFile, is_deep, levels_for, opened, read_image, to_8_bits
+from hba.data.reading import Levels, SkippedFile, is_deep, opened, read_image, to_8_bits
 from hba.errors import DataError
 
 N_READERS = 8
@@ -35,7 +35,7 @@ ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 
 
 class Items:
-    """Images by number. Processes that read images get a copy of it. Each is a file, unless a subclass reads others.
+    """Images by number, each a file or its content unless a subclass reads others. Reading processes get a copy of it.
 
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. n_channels: of what is read.
     known_broken: by number, those that cannot be read; None where only reading them would tell.
@@ -65,16 +65,6 @@ class Items:
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         """uint8 (C, image_size, image_size). DataError, with the reason only, where the image cannot be read."""
         return read_image(self.file(number), image_size, levels)
-
-    def read_batch(self, numbers: np.ndarray, image_size: int, levels: Levels | None) -> ReadPart:
-        images = torch.zeros(len(numbers), self.n_channels, image_size, image_size, dtype=torch.uint8)
-        broken = []
-        for place, number in enumerate(numbers.tolist()):
-            try:
-                images[place] = self.read(number, image_size, levels)
-            except DataError as error:
-                broken.append((place, SkippedFile(self.name(number), str(error))))
-        return images, broken
 
     def deep(self, number: int) -> np.ndarray | None:
         """The levels of an image of more than 8 bits; None for others, and for one that cannot be read."""
@@ -140,7 +130,14 @@ class Pool(Dataset[ReadPart]):
 
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
         """The images of these numbers, as a DataLoader asks for them."""
-        return self.items.read_batch(numbers, self.image_size, self.levels)
+        items, size = self.items, self.image_size
+        images, broken = torch.zeros(len(numbers), items.n_channels, size, size, dtype=torch.uint8), []
+        for place, number in enumerate(numbers.tolist()):
+            try:
+                images[place] = items.read(number, size, self.levels)
+            except DataError as error:
+                broken.append((place, SkippedFile(items.name(number), str(error))))
+        return images, broken
 
     def take(self, indices: np.ndarray) -> "Pool":
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
@@ -161,25 +158,18 @@ class Pool(Dataset[ReadPart]):
             raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
         return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
 
-    def check_levels(self) -> tuple[str, ...]:
-        """A sentence on the levels of images of more than 8 bits; nothing where there are none.
-
-        DataError where most of at most CHECKED images, evenly spread, are nearly black or white.
-        """
+    def check_levels(self) -> None:
+        """DataError where most images of more than 8 bits, of CHECKED evenly spread ones, are nearly black or white."""
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
-        found = [values for number in chosen if (values := self.items.deep(number)) is not None]
-        finite = [values for values in found if np.isfinite(values).all()]
-        if not finite:
-            return ()
-        low, high = self.levels or levels_for(finite[0].dtype)
-        seen = [to_8_bits(values, self.levels) for values in finite]
+        deep = [values for number in chosen if (values := self.items.deep(number)) is not None]
+        deep = [values for values in deep if np.isfinite(values).all()]
+        seen = [to_8_bits(values, self.levels) for values in deep]
         if sum(pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen) > len(seen) / 2:
+            low, high = min(values.min() for values in deep), max(values.max() for values in deep)
             raise DataError(
-                f"images of more than 8 bits are nearly black or white between the levels {low:.7g} and {high:.7g}: "
-                f"{self.items.name(chosen[0])} has {finite[0].min():.7g} to {finite[0].max():.7g}; give the levels "
-                "that become black and white by --levels LOW,HIGH"
+                f"images of more than 8 bits are nearly black or white: they have levels from {low:.7g} to {high:.7g}; "
+                "give the levels that become black and white by --levels LOW,HIGH"
             )
-        return (f"in images of more than 8 bits, level {low:.7g} is black and {high:.7g} white",)
 
     def read_parts(self) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
@@ -224,7 +214,7 @@ class Source:
     """A data set: its training pool, and the validation and test pools where it has its own.
 
     The test pool is a function, which a search never calls, so it cannot even open its files. test_size: how many
-    images of the training pool become the test split where there is no test pool. left_out: files beside the pools.
+    images of the training pool become the test split where there is no test pool. facts: sentences on how it is read.
     """
 
     name: str
@@ -233,7 +223,6 @@ class Source:
     val: Pool | None = None
     test: Callable[[], Pool] | None = None
     test_size: int | None = None
-    left_out: tuple[SkippedFile, ...] = ()
     facts: tuple[str, ...] = ()
 
     @property
@@ -262,7 +251,6 @@ def source_of(
     *,
     is_multi: bool = False,
     facts: Sequence[str] = (),
-    left_out: Sequence[SkippedFile] = (),
 ) -> Source:
     """A source of the parts train, val and test, of which the last two may be missing; test is called later.
 
@@ -282,7 +270,7 @@ def source_of(
         return Pool(part.items, labels[order], order, part.unused)
 
     val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
-    return Source(str(data), names, pool("train"), val, test, left_out=tuple(left_out), facts=tuple(facts))
+    return Source(str(data), names, pool("train"), val, test, facts=tuple(facts))
 
 
 def broken_image(item: SkippedFile) -> DataError:

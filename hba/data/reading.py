@@ -114,13 +114,8 @@ def is_deep(image: Image.Image) -> bool:
     return image.mode.startswith("I") or image.mode == "F"
 
 
-def levels_for(dtype: np.dtype) -> Levels:
-    """The levels of images of a type where none are given: 0 to 1 for floating point, else 0 to 65535."""
-    return (0, 1) if dtype.kind == "f" else (0, 65535)
-
-
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
-    """Levels of any shape as uint8; uint8 as it is. levels: by default levels_for(values.dtype).
+    """Levels of any shape as uint8; uint8 as it is. levels: by default 0 to 1 for floating point, else 0 to 65535.
 
     DataError for values that are not finite.
     """
@@ -128,5 +123,5 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
         return values
     if not np.isfinite(values).all():
         raise DataError("its levels must be finite numbers")
-    low, high = levels or levels_for(values.dtype)
+    low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
     return ((values.astype(np.float64) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)

@@ -138,7 +138,7 @@ def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Pat
 
 def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Path) -> None:
     folder_with(tmp_path / "a", *(f"{part}/{name}/1.png" for part in ("train", "test") for name in "ab"), "extra/1.png")
-    assert [Path(item.path).parent.name for item in folder_source(tmp_path / "a").left_out] == ["extra"]
+    assert [Path(item.path).parent.name for item in folder_source(tmp_path / "a").train.unused] == ["extra"]
     folder = folder_with(tmp_path / "b", "cat/1.png", "dog/1.png", "runs/b-1/samples.png")
     (folder / "runs" / "b-1" / ".lock").touch()
     assert folder_source(folder).class_names == ("cat", "dog")
