@@ -45,9 +45,7 @@ TUNED = {"tune": "augmentation,dropout,weight-decay,cutout,jitter,affine,input-d
 CASES: Mapping[str, Mapping[str, Any]] = {
     "lookahead": {},
     "lookahead-one-draw": {"reward_draws": 1, "calibrate": True, **COLORFUL},
-    "lookahead-resized-crops": {
-        **{"data": larger_data, "random_resized_crop": True, "search_spread": True, "reward_limit": 2.0}
-    },
+    "lookahead-resized-crops": {"data": larger_data, "random_resized_crop": True, "search_spread": True},
     "lookahead-dropout": {"network": WithDropout},
     "hba": {"algorithm": "hba"},
     "hba-centered": {"algorithm": "hba", "response": "centered", "sharing": "conv+bn", "sigma_entropy": 0.01},

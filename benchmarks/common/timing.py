@@ -70,7 +70,7 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: in
 
     Steps before and after the warm-up are measured each by themselves, and weighed by their shares of the epochs.
     """
-    share = config.algorithm.update_schedule.warm_up_of(config.epochs) / config.epochs
+    share = config.algorithm.update_schedule.warm_up_epochs / config.epochs
     if not share:
         return _mean_seconds(config, data, measured)
     before, after = (

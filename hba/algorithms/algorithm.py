@@ -123,8 +123,8 @@ class Algorithm(Settings):
     def update_schedule(self) -> UpdateSchedule:
         return UpdateSchedule(self.train_steps)
 
-    def spread_now(self, task: Task, state: Any) -> float | list[float]:
-        """Standard deviation of the noise around state.lam in logits: one number, or one per hyperparameter (n)."""
+    def sigma_now(self, state: Any) -> float | Tensor:
+        """Standard deviation of the noise around state.lam in logits: one number, or one per hyperparameter (n,)."""
         return 0.0
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
@@ -176,7 +176,7 @@ class Noisy(Algorithm):
     spread_share: Share = 1.0
     """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 
-    def spread_now(self, task: Task, state: Any) -> float | list[float]:
+    def sigma_now(self, state: Any) -> float | Tensor:
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:

@@ -25,6 +25,8 @@ from hba.errors import SettingsError
 from hba.hypernet import HyperNetwork
 from hba.training.optim import MOMENTUM, preconditioned
 
+HORIZON_STEPS = 10
+"""Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
 LEAST_LEARNING_RATE = 0.1
 """Least learning rate of the steps that rewards stand for, as a share of the first: late steps are too short."""
 
@@ -64,7 +66,7 @@ class BothGradients(Rewards, Hypergradient):
         of the last batch by other validation images each.
         """
         images, labels = self.train_step(task, state)
-        if self.is_lambda_time(task, state):
+        if self.is_lambda_time(state):
             for _ in range(self.val_steps):
                 batch = self.augmented(task, state, images, labels, self.reward_draws)
                 self.update_lambda_by(task, state, batch)
@@ -101,8 +103,6 @@ class HbaLookahead(BothGradients):
     name: ClassVar[str] = "hba-lookahead"
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    horizon_steps: Size = 10
-    """Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
@@ -116,7 +116,7 @@ class HbaLookahead(BothGradients):
         self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
     ) -> tuple[Tensor, float | Tensor]:
         """The sum of both gradients in nats."""
-        nats = reach(self.horizon_steps, task.config.optimizer) * horizon_learning_rate(task, state.learner) * scale
+        nats = reach(HORIZON_STEPS, task.config.optimizer) * horizon_learning_rate(task, state.learner) * scale
         return through_response + nats * by_rewards, nats
 
 

@@ -34,7 +34,7 @@ from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch, nothing
 from hba.algorithms.state import HyperModel, L, Networks
 from hba.algorithms.task import Task
-from hba.config.training import CommonSearchConfig, NotNegative, Sharing
+from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
 from hba.distributed.collectives import local_shard, means
@@ -82,8 +82,6 @@ class HyperLayers(Algorithm):
 
     sharing: Sharing = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
-    response_weight_decay: Annotated[NotNegative | None, DefaultText("as weight_decay")] = None
-    """Weight decay of the response in the hyper-layers."""
 
 
 class Hypergradient(LambdaSteps, HyperLayers):
@@ -121,7 +119,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
         lam = self.start(task)
-        learner = HyperModel.of(task, networks(0), lam, self.sharing, self.response_weight_decay)
+        learner = HyperModel.of(task, networks(0), lam, self.sharing)
         state = HyperGradientState.of(task, lam, learner, mover=self.mover(task, lam))
         self.move_center(state)
         return state
@@ -129,7 +127,7 @@ class Hypergradient(LambdaSteps, HyperLayers):
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
         self.train_step(task, state)
-        if self.is_lambda_time(task, state):
+        if self.is_lambda_time(state):
             for _ in range(self.val_steps):
                 self.update_lambda(task, state)
 

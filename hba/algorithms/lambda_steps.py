@@ -47,7 +47,7 @@ SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitud
 LARGEST_LOG_SPREAD = 1.5
 """Limit of |log_spread|: noise below a fifth of its standard deviation teaches nothing, above four times covers all."""
 HALF: Final = "half"
-WarmUp = Annotated[Annotated[int, Field(ge=0)] | None, DefaultText("half of all")]
+AtLeastZero = Annotated[int, Field(ge=0)]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
 ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_size")]
 
@@ -105,7 +105,7 @@ class GradientState(SearchState[L]):
 class LambdaSteps(Noisy):
     """An algorithm that moves lambda by an optimizer along a gradient of the validation loss (equation 3)."""
 
-    warm_up_epochs: WarmUp = 0
+    warm_up_epochs: AtLeastZero = 0
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
     """Learning rate of the hyperparameters (alpha')."""
@@ -117,12 +117,10 @@ class LambdaSteps(Noisy):
     """Learning rate of the coordinates that hyperparameters share: probabilities and magnitudes, of geometric and of
     colour operations each; the probabilities of an operation's copies; how many operations an image gets. 0 for
     none."""
-    val_steps: Annotated[int, Field(ge=0)] = 1
+    val_steps: AtLeastZero = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
     val_batch_size: ValBatchSize = None
     """Validation images of a batch, or columns of a text; half is half of batch_size."""
-    val_batches: Size = 1
-    """Validation batches whose gradients are averaged in a lambda step."""
     calibrate: bool = False
     """Divide the validation logits of a lambda step by the temperature that suits them best."""
 
@@ -132,7 +130,7 @@ class LambdaSteps(Noisy):
         return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
-        if self.warm_up_epochs and self.warm_up_epochs >= config.epochs:
+        if 0 < self.warm_up_epochs >= config.epochs:
             raise SettingsError(
                 "warm_up_epochs must leave epochs for lambda steps, "
                 f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"
@@ -165,38 +163,25 @@ class LambdaSteps(Noisy):
             return RMSprop(leaves, lr=learning_rate, alpha=RMSPROP_DECAY)
         return Adam(leaves, lr=learning_rate, betas=self.lambda_betas)
 
-    def is_lambda_time(self, task: Task, state: GradientState[L]) -> bool:
+    def is_lambda_time(self, state: GradientState[L]) -> bool:
         """After each T_train training steps, once the warm-up is over."""
-        warm_up_steps = self.update_schedule.warm_up_of(task.config.epochs) * state.steps_per_epoch
-        return state.step % self.train_steps == 0 and state.step > warm_up_steps
-
-    def spread_now(self, task: Task, state: GradientState[L]) -> float | list[float]:
-        sigma = self.sigma_now(state)
-        found: float | list[float] = sigma.tolist() if isinstance(sigma, Tensor) else sigma
-        return found
-
-    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
-        """Standard deviation of the noise on lambda at this step, a number or one for each (n,)."""
-        return self.sigma
+        return state.step % self.train_steps == 0 and state.step > self.warm_up_epochs * state.steps_per_epoch
 
     def validation_loss(
         self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
     ) -> Tensor:
-        """Mean loss () on the next val_batches batches, not augmented, with a graph.
+        """Mean loss () on the next validation batch, not augmented, with a graph.
 
         network: runs in eval mode. predict: its output for such inputs. With `calibrate`, their logits (B, classes) are
         divided by the best temperature, which is found without a gradient and then held.
         """
-        losses, stream = [], state.mover.val_stream
         network.eval()
-        for _ in range(self.val_batches):
-            inputs, labels = stream.next()
-            outputs = predict(task.as_measured(inputs))
-            task.carry(stream, outputs)
-            if self.calibrate:
-                outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
-            losses.append(task.loss_of(outputs, labels))
-        return torch.stack(losses).mean()
+        inputs, labels = state.mover.val_stream.next()
+        outputs = predict(task.as_measured(inputs))
+        task.carry(state.mover.val_stream, outputs)
+        if self.calibrate:
+            outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
+        return task.loss_of(outputs, labels)
 
     def move_lambda(
         self,

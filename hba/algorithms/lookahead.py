@@ -23,7 +23,7 @@ and a reward counts by how far it is from the mean of the image's other draws: t
 (Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -40,12 +40,11 @@ from hba.algorithms.scores import (
 )
 from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
-from hba.config.training import CommonSearchConfig, NotNegative, Positive, Share
+from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.distributed.collectives import all_gather, local_shard, n_repeats
 from hba.errors import SettingsError
 from hba.training.optim import preconditioned
-from hba.utils.settings import DefaultText
 
 LookaheadState = GradientState[NetworkModel]
 
@@ -56,8 +55,6 @@ class Rewards(LambdaSteps):
     reward_draws: Size = 4
     """Draws for each image that a lambda step compares with each other. 1 compares images instead, and look-ahead's
     first lambda step then by what was drawn for each when it was trained on."""
-    reward_limit: Annotated[Positive | None, DefaultText("no limit")] = None
-    """Largest absolute reward, in standard deviations of those of its lambda step."""
     reward_derivative: RewardDerivative = "exact"
     """How rewards are taken: exact, by forward mode, which some layers have not; difference, by the losses with the
     weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU where no weights are
@@ -91,14 +88,11 @@ class Rewards(LambdaSteps):
         return AugmentedBatch(inputs, labels, walk, values, noise, sigma, draws, task.image_columns)
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages (B,) of rewards (B,), in standard deviations and limited; and one standard deviation ()."""
+        """Advantages (B,) of rewards (B,), in standard deviations; and one standard deviation ()."""
         with n_repeats(batch.draws):
             advantages = advantages_of(all_gather(rewards), batch.draws)
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-            in_deviations = local_shard(advantages) / scale
-        if self.reward_limit is not None:
-            in_deviations = in_deviations.clamp(-self.reward_limit, self.reward_limit)
-        return in_deviations, scale
+            return local_shard(advantages) / scale, scale
 
     def move_by(
         self,
@@ -156,7 +150,7 @@ class Lookahead(Rewards):
         trained_on = self.augmented(task, state, images, labels)
         state.totals.add_training(*state.learner.learn(trained_on.images, trained_on.labels))
         state.step += 1
-        if self.is_lambda_time(task, state):
+        if self.is_lambda_time(state):
             for number in range(self.val_steps):
                 if self.reward_draws == 1 and number == 0:
                     self.update_lambda(task, state, trained_on)

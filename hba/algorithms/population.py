@@ -220,7 +220,7 @@ class HyperPopulation(Exploring, HyperLayers):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
-        learner = HyperModel.of(task, networks(0), self.start(task), self.sharing, self.response_weight_decay)
+        learner = HyperModel.of(task, networks(0), self.start(task), self.sharing)
         return self.begun(task, learner)
 
     def step(self, task: Task, state: PopulationState[HyperModel]) -> None:

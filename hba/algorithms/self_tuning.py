@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hba.algorithms.hypergradient import Entropy, Hypergradient, Response
-from hba.algorithms.lambda_steps import LambdaOptimizer, WarmUp
+from hba.algorithms.lambda_steps import AtLeastZero, LambdaOptimizer
 from hba.config.training import NotNegative, Positive, Sharing
 from hba.data.config import Size
 
@@ -26,7 +26,7 @@ class SelfTuning(Hypergradient):
     sharing: Sharing = "every"
     sigma: NotNegative = 0.5
     sigma_entropy: Entropy | None = 0.001
-    warm_up_epochs: WarmUp = 5
+    warm_up_epochs: AtLeastZero = 5
     lambda_learning_rate: Positive = 0.003
 
     @classmethod

@@ -119,8 +119,8 @@ class HyperModel(InnerModel):
     hypernetwork: HyperNetwork
 
     @classmethod
-    def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str, response_weight_decay: float | None) -> Self:
-        """phi starts at the network's weights. response_weight_decay: of the response; None for that of the weights."""
+    def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str) -> Self:
+        """phi starts at the network's weights. The optimizer has them in one group, and their response in another."""
         directions = torch.Generator().manual_seed(derived_seed(task.config.seed, "hyper-layers"))
         columns = task.regularization.dropout_columns
         rates = TunedRates(columns, task.space.decode) if columns else None
@@ -128,8 +128,7 @@ class HyperModel(InnerModel):
         response = hypernetwork.response_parameters()
         of_response = {id(parameter) for parameter in response}
         weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
-        decay = task.config.weight_decay if response_weight_decay is None else response_weight_decay
-        groups: list[dict[str, Any]] = [{"params": weights}, {"params": response, "weight_decay": decay}]
+        groups: list[dict[str, Any]] = [{"params": weights}, {"params": response}]
         if task.regularization.weight_decay_column is not None:
             # A tuned weight decay is part of the loss, with a value for each image.
             groups = [{**group, "weight_decay": 0.0} for group in groups]

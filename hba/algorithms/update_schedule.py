@@ -4,11 +4,11 @@ A policy step is a step on the hyperparameters, or the selection of a member fro
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hba.utils.text import LARGEST_COUNT, count_of, counted, number_of
+from hba.utils.text import LARGEST_COUNT, counted, number_of
 
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""
@@ -32,14 +32,14 @@ def largest_stride(own: float, shared: float) -> float:
 class UpdateSchedule:
     """in_a_row policy steps follow every train_steps training steps after the warm-up.
 
-    warm_up_epochs: None for half of all epochs. stride: approximate largest move of a logit by one step; 0 if unknown.
-    steps_per_epoch: training steps, needed to count policy steps. tried_steps: the fewest policy steps known to be
-    enough; 0 if unknown, as for the selections of a population.
+    stride: approximate largest move of a logit by one step; 0 if unknown. steps_per_epoch: training steps, needed to
+    count policy steps. tried_steps: the fewest policy steps known to be enough; 0 if unknown, as for the selections of
+    a population.
     """
 
     train_steps: int
     in_a_row: int = 1
-    warm_up_epochs: int | None = 0
+    warm_up_epochs: int = 0
     stride: float = 0.0
     steps_per_epoch: int = 0
     tried_steps: int = TRIED_STEPS
@@ -48,61 +48,28 @@ class UpdateSchedule:
         """The same schedule for epochs of so many training steps."""
         return replace(self, steps_per_epoch=steps_per_epoch)
 
-    def warm_up_of(self, epochs: int) -> int:
-        """Epochs before the first policy step in a search of so many."""
-        return epochs // 2 if self.warm_up_epochs is None else self.warm_up_epochs
-
-    def policy_steps(self, epochs: int, done: int | None = None, lengthened: Sequence[Mapping[str, int]] = ()) -> int:
-        """Number of policy steps in a search of so many epochs, or in its first `done` epochs.
-
-        lengthened: entries of a search whose epochs were raised later; its earlier steps came at the warm-up of fewer.
-        """
-        until = (epochs if done is None else done) * self.steps_per_epoch
-        parts = [(entry["from_epochs"], entry["at_step"]) for entry in lengthened]
-        rounds, after = 0, 0
-        for length, end in [*parts, (epochs, until)]:
-            begin = max(after, self.warm_up_of(length) * self.steps_per_epoch)
-            rounds += max(0, min(end, until) // self.train_steps - begin // self.train_steps)
-            after = end
-        return self.in_a_row * rounds
+    def policy_steps(self, epochs: int) -> int:
+        """Number of policy steps in the first epochs of a search."""
+        rounds, of_warm_up = (n * self.steps_per_epoch // self.train_steps for n in (epochs, self.warm_up_epochs))
+        return self.in_a_row * max(0, rounds - of_warm_up)
 
     def advised_epochs(self) -> int:
         """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as tried_steps. The
         stride must be above 0.
         """
         rounds = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self.tried_steps) / self.in_a_row)
-        if self.warm_up_epochs:
-            rounds += self.warm_up_epochs * self.steps_per_epoch // self.train_steps
-        epochs = math.ceil(rounds * self.train_steps / self.steps_per_epoch)
-        return 2 * epochs if self.warm_up_epochs is None else epochs
+        rounds += self.warm_up_epochs * self.steps_per_epoch // self.train_steps
+        return math.ceil(rounds * self.train_steps / self.steps_per_epoch)
 
-    def advice(self, epochs: int, policy_steps: int | None = None) -> str | None:
-        """One sentence if a search of so many epochs is too short; None if it is not, or if no policy step is wanted.
-
-        policy_steps: their number in a search whose epochs were raised later.
-        """
-        steps = self.policy_steps(epochs) if policy_steps is None else policy_steps
-        if self.in_a_row * self.stride == 0:
+    def advice(self, epochs: int) -> str | None:
+        """One sentence if a search of so many epochs is too short; None if not, or if no policy step is wanted."""
+        steps, most = self.policy_steps(epochs), self.in_a_row * self.stride
+        if most == 0 or (steps * self.stride >= LEAST_LOGITS and steps >= self.tried_steps):
             return None
-        if steps * self.stride < LEAST_LOGITS:
-            farthest = 100 / (1 + math.exp(-steps * self.stride))
-            problem = (
-                f"{counted(steps, 'policy step')} can move a hyperparameter from the middle of its range only to "
-                f"about {farthest:.0f} % of it"
-            )
-        elif steps < self.tried_steps:
-            problem = (
-                f"{counted(steps, 'policy step')} may be too few: the default search found planted answers with "
-                f"{self.tried_steps}, and fewer were not tried"
-            )
-        else:
-            return None
-        return f"{problem}; use about {self.advised_epochs()} epochs, or a smaller batch size."
-
-
-def policy_steps_in(provenance: Mapping[str, Any]) -> int | None:
-    """Number of policy steps that made a schedule; None if its provenance does not say."""
-    return count_of(provenance.get("policy_steps"))
+        return (
+            f"{counted(steps, 'policy step')} may be too few to find a policy; use about {self.advised_epochs()} "
+            "epochs, or a smaller batch size."
+        )
 
 
 def advice_in(provenance: Mapping[str, Any]) -> str | None:
@@ -115,15 +82,20 @@ def advice_in(provenance: Mapping[str, Any]) -> str | None:
         else:
             stride = largest_stride(own, shared)
             updates = UpdateSchedule(found["train_steps"], found["val_steps"], found["warm_up_epochs"], stride)
-        return updates.at(found["steps_per_epoch"]).advice(found["epochs"], found.get("policy_steps"))
+        return updates.at(found["steps_per_epoch"]).advice(found["epochs"])
     except (KeyError, TypeError, ZeroDivisionError):
         return None
 
 
 def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
-    """overfitting_note on the search that made a schedule.
+    """One sentence if the network of a search shows no sign of overfitting after its last epoch; None if it may.
 
-    None for an unfinished search, for images with several labels, whose error of guessing is unknown, or if the
+    A search learns from what makes validation images harder than training images. Two signs are asked for, because each
+    alone is common in searches that help. A validation loss not above the training loss: the latter is of augmented
+    images, so this is so on digits with 5 % error. A high error on augmented images: a strong policy makes it so, but
+    the validation loss is then far above the training loss, unless there was too little training.
+
+    Also None for an unfinished search, for images with several labels, whose error of guessing is unknown, or if the
     provenance does not say.
     """
     found, names = _of_finished_search(provenance), provenance.get("class_names")
@@ -132,7 +104,14 @@ def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
         return None
     if loss is None or error is None or val_loss is None:
         return None
-    return overfitting_note(loss, error, val_loss, len(names), found["epochs"])
+    guessing_percent = 100 * (1 - 1 / len(names))
+    if val_loss > loss or error < UNLEARNT * guessing_percent:
+        return None
+    return (
+        f"The search's network does not overfit: in epoch {found['epochs']} {error:.0f} % of its augmented training "
+        f"images are wrong, and its loss on validation images, {val_loss:.2f}, is not above that on them, {loss:.2f}. "
+        "A search learns from overfitting: use more epochs or a larger network, or train without a schedule."
+    )
 
 
 def _of_finished_search(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,25 +122,3 @@ def _of_finished_search(provenance: Mapping[str, Any]) -> dict[str, Any]:
     flat = {**settings, **provenance} if isinstance(settings, dict) else {}
     found = {name: one for name, one in flat.items() if one is None or number_of(one, 0, LARGEST_COUNT) is not None}
     return found if found.get("epochs") and found["epochs"] == found.get("epochs_finished") else {}
-
-
-def overfitting_note(
-    train_loss: float, train_error_percent: float, val_loss: float, n_classes: int, epochs: int
-) -> str | None:
-    """One sentence if the network of a search shows no sign of overfitting after its last epoch; None if it may.
-
-    A search learns from what makes validation images harder than training images. Two signs are asked for, because each
-    alone is common in searches that help. A validation loss not above the training loss: the latter is of augmented
-    images, so this is so on digits with 5 % error. A high error on augmented images: a strong policy makes it so, but
-    the validation loss is then far above the training loss, unless there was too little training.
-    Losses are in nats; the training loss and error are of augmented images.
-    """
-    guessing_percent = 100 * (1 - 1 / n_classes)
-    if val_loss > train_loss or train_error_percent < UNLEARNT * guessing_percent:
-        return None
-    return (
-        f"The search's network does not overfit: in epoch {epochs} {train_error_percent:.0f} % of its augmented "
-        f"training images are wrong, and its loss on validation images, {val_loss:.2f}, is not above that on them, "
-        f"{train_loss:.2f}. A search learns from overfitting: use more epochs or a larger network, or train without a "
-        "schedule."
-    )

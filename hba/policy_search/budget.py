@@ -46,7 +46,7 @@ def within(
     def cost(epochs: int) -> float:
         """Seconds of a search from its first step on, validated after the first and the last epoch too."""
         steps = epochs * updates.steps_per_epoch
-        warm_up_steps = min(steps, updates.warm_up_of(epochs) * updates.steps_per_epoch)
+        warm_up_steps = min(steps, updates.warm_up_epochs * updates.steps_per_epoch)
         training = warm_up_steps * seconds_of_warm_up_step + (steps - warm_up_steps) * seconds_of_step
         return training + (epochs // every + 2) * seconds_of_validation + (REPORT_SECONDS if saves else 0.0)
 
@@ -79,7 +79,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
 
             return seconds_per_step(step, algorithm.update_schedule.train_steps, seconds, clock)
 
-        if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs != 0:
+        if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs:
             warm_ups = (algorithm.model_copy(update={"warm_up_epochs": epochs}) for epochs in (MANY_EPOCHS, 0))
             of_warm_up, of_step = map(seconds_of_step, warm_ups)
         else:

@@ -29,7 +29,11 @@ from hba.utils.text import did_you_mean
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
 DROPPED: Mapping[str, Any] = MappingProxyType(
-    {"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running", "batched_members": True}
+    {
+        **{"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"},
+        **{"batched_members": True, "val_batches": 1, "reward_limit": None, "response_weight_decay": None},
+        "horizon_steps": 10,
+    }
 )
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
@@ -87,9 +91,6 @@ class AlgorithmConfig(Settings):
         algorithm = kind.make({name: value for name, value in settings.items() if name in able})
         config = super().make({**common, "algorithm": algorithm})
         algorithm.check(config)  # type: ignore[arg-type]
-        tunes_weight_decay = "weight-decay" in config.tune  # type: ignore[attr-defined]
-        if tunes_weight_decay and getattr(algorithm, "response_weight_decay", None) is not None:
-            raise SettingsError("response_weight_decay has no effect where weight-decay is tuned; omit one of them")
         return config
 
     @classmethod

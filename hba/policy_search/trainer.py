@@ -85,7 +85,7 @@ class SearchTrainer:
         space = context.task.space
         # Before anything is trained, so that a state that cannot be saved is refused.
         self.save()
-        policy_steps = self.updates.policy_steps(config.epochs, lengthened=history.lengthened)
+        policy_steps = self.updates.policy_steps(config.epochs)
         plan = context.plan(
             model=context.model,
             n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
@@ -95,7 +95,7 @@ class SearchTrainer:
             steps_per_epoch=state.steps_per_epoch,
             policy_steps=policy_steps,
             folder=None if self.folder is None else self.folder.path,
-            notes=tuple(filter(None, (*self.notes, self.updates.advice(config.epochs, policy_steps)))),
+            notes=tuple(filter(None, (*self.notes, self.updates.advice(config.epochs)))),
             regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
         )
         callback.planned(plan)
@@ -138,7 +138,8 @@ class SearchTrainer:
         state.totals.reset()
         metrics.setdefault("learning_rate", state.learner.learning_rate)
         self._count_seconds()
-        self.history.note(row, context.config.algorithm.spread_now(context.task, state), metrics, space)
+        sigma = context.config.algorithm.sigma_now(state)
+        self.history.note(row, sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma, metrics, space)
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
@@ -190,7 +191,7 @@ class SearchTrainer:
             **self.context.provenance(),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
-            "policy_steps": self.updates.policy_steps(config.epochs, n_done, history.lengthened),
+            "policy_steps": self.updates.policy_steps(n_done),
             **({"lengthened": history.lengthened} if history.lengthened else {}),
             # JSON has neither infinity nor not-a-number.
             **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
@@ -218,9 +219,9 @@ class SearchTrainer:
 def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> tuple[str, ...]:
     """Give a restored search the epochs of its settings, if they are more than before.
 
-    From this step on, the learning rate and the warm-up are those of a search of the new length at the same step. So
-    the learning rate jumps up, and the schedule differs from that of a search which begins with so many epochs. Returns
-    a sentence that says so, or nothing if nothing changes.
+    From this step on, the learning rate is that of a search of the new length at the same step. So the learning rate
+    jumps up, and the schedule differs from that of a search which begins with so many epochs. Returns a sentence that
+    says so, or nothing if nothing changes.
     """
     epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
     if epochs == before:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.update_schedule import advice_in, overfitting_note_in, policy_steps_in
+from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.report.tables import Table, share
@@ -39,7 +39,7 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 def change_table(schedule: Schedule) -> tuple[str, Table]:
     """A title and the operations that changed most. No rows where nothing moved."""
-    last, copies, steps = schedule.epochs - 1, schedule.space.copies, policy_steps_in(schedule.provenance)
+    last, copies, steps = schedule.epochs - 1, schedule.space.copies, count_of(schedule.provenance.get("policy_steps"))
     shares, rows = reach(schedule, last).shares, []
     for change in changes(schedule, last)[:N_CHANGES]:
         if change.moved < LEAST_CHANGE:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.update_schedule import policy_steps_in
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
@@ -20,7 +19,7 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import not_on_pixels, reach
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, write_text
-from hba.utils.text import counted, duration, first_of, number_of
+from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
 SHOWN_CLASSES = 10
@@ -108,7 +107,7 @@ def _title(run: Run) -> str:
 def _standfirst(search: SearchFiles) -> str:
     """One or two sentences under the title."""
     n_epochs, origin = search.schedule.epochs, search.schedule.provenance
-    steps, seconds = policy_steps_in(origin), number_of(origin.get("wall_seconds"), 0, 1e9)
+    steps, seconds = count_of(origin.get("policy_steps")), number_of(origin.get("wall_seconds"), 0, 1e9)
     found = [counted(n_epochs, "epoch")]
     found += [] if steps is None else [counted(steps, "policy step")]
     found += [] if seconds is None else [duration(seconds)]

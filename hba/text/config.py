@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning
 from hba.algorithms.hypergradient import Entropy
-from hba.algorithms.lambda_steps import WarmUp
+from hba.algorithms.lambda_steps import AtLeastZero
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.policy_search.config import AlgorithmConfig
@@ -34,7 +34,7 @@ class TextStn(SelfTuning):
     name: ClassVar[str] = "stn"
     sigma: NotNegative = 1.0
     sigma_entropy: Entropy | None = None
-    warm_up_epochs: WarmUp = 1
+    warm_up_epochs: AtLeastZero = 1
     lambda_learning_rate: Positive = 0.01
 
 
@@ -42,7 +42,7 @@ class TextDeltaStn(DeltaSelfTuning):
     """Delta-STN. Its settings for text are not published: those of its image experiments, STN's warm-up of an epoch."""
 
     name: ClassVar[str] = "delta-stn"
-    warm_up_epochs: WarmUp = 1
+    warm_up_epochs: AtLeastZero = 1
 
 
 TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(

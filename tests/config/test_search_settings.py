@@ -124,7 +124,7 @@ def test_settings_at_the_edge_are_accepted_and_come_back_from_a_file() -> None:
         {"val_steps": 0, "weight_decay": 0, "crop_padding": 0, "cutout_size": 0, "flip": False},
         {"sigma": 0, "algorithm": "hba", "image_size": 1024, "sharing": "all", "model": "wrn-22-3"},
         {"image_size": 8, "seed": 2**32 - 1, "split_seed": 2**32 - 1, "train_size": None, "data": "\udcff"},
-        {"lambda_betas": (0.5, 0.99), "operations": ("Rotate", "Color"), "fill": (0.0, 0.25, 1.0), "val_batches": 2},
+        {"lambda_betas": (0.5, 0.99), "operations": ("Rotate", "Color"), "fill": (0.0, 0.25, 1.0)},
     ):
         config = SearchConfig.make(settings)
         assert {**config.model_dump(), **config.algorithm.model_dump(), "algorithm": config.algorithm.name}.items() >= {
@@ -192,8 +192,8 @@ def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> Non
 PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
     **{"response": "affine", "calibrate": False, "sharing": "first-bn"},
-    **{"warm_up_epochs": 0, "val_batches": 1, "val_batch_size": None, "population_size": None},
-    **{"response_weight_decay": None, "weight_sigma": 0.001},
+    **{"warm_up_epochs": 0, "val_batch_size": None, "population_size": None},
+    **{"weight_sigma": 0.001},
     **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},
     **{"spread_share": 1.0},
 }

@@ -185,23 +185,6 @@ def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bi
         longer_schedule.step()
 
 
-class Plans(hba.SearchCallback):
-    def planned(self, plan: hba.SearchPlan) -> None:
-        self.plan = plan
-
-
-def test_a_search_extended_in_its_warm_up_warms_up_for_half_of_its_new_epochs(tmp_path: Path) -> None:
-    run(tmp_path, warm_up_epochs=None, epochs=4, callback=StopAfter(5))
-    plans = Plans()
-    longer = run(tmp_path, epochs=8, resume=True, callback=plans)
-    # One after every two of the twelve steps that come after four epochs of three.
-    assert plans.plan.policy_steps == 6
-    assert (values_of(longer)[:4] == values_of(longer)[0]).all()
-    assert (values_of(longer)[4] != values_of(longer)[3]).any()
-    assert longer.schedule is not None
-    assert len(longer.schedule.provenance["lengthened"]) == 1
-
-
 def test_an_extended_search_is_the_longer_one_where_the_rate_does_not_depend_on_its_epochs(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"algorithm": "hba", "learning_rate_schedule": PLATEAU, "plateau_epochs": 1}
     settings |= {"learning_rate": 0.2, "validate_every": 1}

@@ -75,7 +75,7 @@ def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
         {"tune": "dropout.weights"},
         {"tune": "dropout,activation,weight-decay", "algorithm": "delta-stn", "sigma_entropy": 0.01},
         {"tune": "activation", "response": "separate", "layers": 1},
-        {"tune": "dropout", "sigma_entropy": 0.01, "sharing": "all", "val_batch_size": 2, "val_batches": 2},
+        {"tune": "dropout", "sigma_entropy": 0.01, "sharing": "all", "val_batch_size": 2},
     ]
     for settings in cases:
         first, last = values_of(small_search(texts, **settings))
@@ -134,7 +134,6 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
         ({"algorithm": "hba"}, "algorithm"),
         ({"widths": 4}, "widths; did you mean width"),
         ({"tune": "augmentation"}, "augmentation"),
-        ({"tune": "weight-decay", "response_weight_decay": 0.1}, "response_weight_decay"),
         ({"warm_up_epochs": 2}, "warm_up_epochs"),
         ({"vocabulary_size": 2}, "vocabulary_size"),
         ({"val_batch_size": 250}, "valid.txt must have at least 1500 words"),
