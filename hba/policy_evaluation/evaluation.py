@@ -125,13 +125,13 @@ def evaluate(
         searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
         notes = (*inherited, *images.facts, *filter(None, [error_note(images.train.labels)]))
         notes = (*notes, *_notes_on_start(images, rows[0]), *notes_on(schedules, used, searched))
-        run = Evaluation(main, used, rows, images, searched, folder, stored)
+        run = Evaluation(used, rows, images, searched, folder, stored)
         if size() > 1:
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
             check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images, device)
         executor = executor_for(used.device, n_jobs, machines)
-        return _train_all(run, executor, callback, notes)
+        return _train_all(run, respread(main, used.spread), executor, callback, notes)
 
 
 def _read_and_check(
@@ -173,21 +173,19 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
 
 
 def _train_all(
-    run: Evaluation, executor: Executor, callback: EvaluationCallback, notes: tuple[str, ...]
+    run: Evaluation, schedule: Schedule, executor: Executor, callback: EvaluationCallback, notes: tuple[str, ...]
 ) -> EvaluationResult:
-    """Run the trainings that are missing, seed by seed over all rows, so that an interrupted evaluation has pairs."""
-    folder, stored, missing = run.folder, run.stored, list(run.missing())
-    if missing or stored is None:
-        run.environment = executor.environment()
-        run.data = run.data.to(executor.device) if isinstance(executor, SerialExecutor) else run.data
-    else:
-        run.environment = stored.environment
+    """Run the trainings that are missing. schedule: the one that the report shows."""
+    folder, stored, missing = run.folder, run.stored, run.missing()
+    if missing and isinstance(executor, SerialExecutor):
+        run.data = run.data.to(executor.device)
     # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
-    run.environment = {**run.environment, "jobs": executor.n_jobs}
+    environment = {**(executor.environment() if missing else run.result.environment), "jobs": executor.n_jobs}
+    run.result = run.result.model_copy(update={"environment": environment})
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
 
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
-        parts = (*_identity(row), run.fingerprints["training"], made_on, str(seed))
+        parts = (*_identity(row), run.result.fingerprints["training"], made_on, str(seed))
         # Processes on other machines begin in another folder.
         return TrainCheckpoint.in_folder(folder and folder.absolute() / TRAININGS_NAME, parts)
 
@@ -206,16 +204,14 @@ def _train_all(
                 save_left_out(folder, run.data.left_out)
             callback.training_measured(job.row.name, job.seed, epochs, test)
             callback.training_done(job.row.name, job.seed, test.error_percent)
-    found = run.result()
     if folder is None:
-        return found
+        return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
     if not jobs and is_reported(folder):
-        return found.model_copy(update={"report": folder / REPORT_NAME})
+        return run.result.model_copy(update={"report": folder / REPORT_NAME})
     with single_process():
-        evaluated = respread(run.schedule, run.config.spread)
-        report = report_at_the_end(folder, lambda: Samples.of(run.data.train, run.data.class_names), evaluated)
-    return found.model_copy(update={"report": report})
+        report = report_at_the_end(folder, lambda: Samples.of(run.data.train, run.data.class_names), schedule)
+    return run.result.model_copy(update={"report": report})
 
 
 def _plan(run: Evaluation, executor: Executor, n_trainings: int, notes: tuple[str, ...]) -> EvaluationPlan:

@@ -1,10 +1,8 @@
 """The results of an evaluation while it runs, and the stored ones that it resumes."""
 
-import itertools
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,102 +12,77 @@ from hba.data.labels import error_of
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
-from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME
-from hba.training.metrics import Confusion, Measured
+from hba.training.metrics import Measured
 
 FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
 """Settings that may differ when an evaluation is resumed: they do not change what a training finds. Weights may have
 moved; their hash identifies them."""
 
 
-@dataclass
 class Evaluation:
-    """An evaluation between its checks and its result, which writes results.json after each training.
+    """An evaluation between its checks and its end, which writes results.json after each training.
 
     data: on the device of the trainings; its test split is looked at only after a training has measured it. folder:
-    None writes nothing. stored: the evaluation that is resumed; SettingsError where its images have changed.
+    None writes nothing. stored: the evaluation that is resumed; SettingsError where its images have changed. result:
+    everything so far.
     """
 
-    schedule: Schedule
-    config: EvaluationConfig
-    rows: tuple[RowConfig, ...]
-    data: EvaluationData
-    searched: tuple[LeakageReport, ...]
-    folder: Path | None
-    stored: EvaluationResult | None
-    environment: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        config: EvaluationConfig,
+        rows: tuple[RowConfig, ...],
+        data: EvaluationData,
+        searched: tuple[LeakageReport, ...],
+        folder: Path | None,
+        stored: EvaluationResult | None,
+    ) -> None:
+        self.config, self.rows, self.data, self.folder, self.stored = config, rows, data, folder, stored
         self._began = time.monotonic()
-        self._found: dict[str, dict[int, tuple[float, float | None, Confusion | None]]] = {
-            row.name: {} for row in self.rows
-        }
-        self.fingerprints = {"training": self.data.train.fingerprint()}
-        if self.stored is not None:
-            self._check_images("training")
-            for row in self.stored.rows:
-                found = itertools.zip_longest(row.seeds, row.test_error_percent, row.test_loss, row.confusion)
-                self._found[row.name] = {seed: (error, loss, confusion) for seed, error, loss, confusion in found}
+        trained = {row.name: row for row in stored.rows} if stored else {}
+        fingerprint = data.train.fingerprint()
+        if stored:
+            check_same("training images", stored.fingerprints.get("training"), fingerprint, folder)
+        self.result = EvaluationResult(
+            class_names=data.class_names,
+            rows=tuple(
+                trained.get(row.name) or EvaluationRow(name=row.name, definition=row.definition) for row in rows
+            ),
+            settings={**config.model_dump(), **({"model": None} if rows[0].own_network else {})},
+            train_images=len(data.train),
+            test_images=stored.test_images if stored else 0,
+            skipped_images=stored.skipped_images if stored else 0,
+            fingerprints=stored.fingerprints if stored else {"training": fingerprint},
+            environment=stored.environment if stored else {},
+            searched=searched,
+            own_network=rows[0].network_definition,
+            pretrained=rows[0].weights,
+            error=error_of(data.train.labels),
+            wall_seconds=stored.wall_seconds if stored else 0.0,
+        )
 
-    def missing(self) -> Iterator[tuple[RowConfig, int]]:
-        """Rows and seeds to train, seed by seed."""
-        for seed in self.config.training_seeds:
-            yield from ((row, seed) for row in self.rows if seed not in self._found[row.name])
+    def missing(self) -> list[tuple[RowConfig, int]]:
+        """Rows and seeds to train, seed by seed, so that an interrupted evaluation has pairs."""
+        rows = [*zip(self.rows, self.result.rows, strict=True)]
+        return [(row, seed) for seed in self.config.training_seeds for row, found in rows if seed not in found.seeds]
 
     def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
         """Store the result of a training. SettingsError where the stored evaluation has other test images."""
-        if "test" not in self.fingerprints:
-            self.fingerprints["test"] = self.data.test.opened().fingerprint()
-            self._check_images("test")
-        loss = measured.loss if math.isfinite(measured.loss) else None
-        self._found[row.name][seed] = (measured.error_percent, loss, measured.confusion)
+        seconds = (self.stored.wall_seconds if self.stored else 0.0) + time.monotonic() - self._began
+        rows = tuple(one.with_training(seed, measured) if one.name == row.name else one for one in self.result.rows)
+        self.result = self.result.model_copy(update={**self._test, "rows": rows, "wall_seconds": round(seconds, 1)})
         if self.folder is not None:
-            self.result().save(self.folder / RESULTS_NAME)
+            self.result.save(self.folder / RESULTS_NAME)
 
-    def _check_images(self, split: str) -> None:
-        if self.stored is not None and self.folder is not None:
-            check_same(f"{split} images", self.stored.fingerprints.get(split), self.fingerprints[split], self.folder)
-
-    def result(self) -> EvaluationResult:
-        """Everything so far. The test split has been measured, now or in the stored evaluation."""
-        data, first = self.data, self.rows[0]
-        settings = {**self.config.model_dump(), **({} if first.own_network is None else {"model": None})}
-        if "test" in self.fingerprints:
-            n_test, n_skipped = len(data.test.opened()), len(data.train.left_out) + len(data.test.opened().left_out)
-            fingerprints = dict(self.fingerprints)
-        else:
-            assert self.stored is not None
-            n_test, n_skipped = self.stored.test_images, self.stored.skipped_images
-            fingerprints = dict(self.stored.fingerprints)
-        return EvaluationResult(
-            class_names=data.class_names,
-            rows=tuple(map(self._row, self.rows)),
-            settings=settings,
-            train_images=len(data.train),
-            test_images=n_test,
-            skipped_images=n_skipped,
-            fingerprints=fingerprints,
-            environment=self.environment,
-            searched=self.searched,
-            own_network=first.network_definition,
-            pretrained=first.weights,
-            error=error_of(data.train.labels),
-            wall_seconds=round((self.stored.wall_seconds if self.stored else 0.0) + time.monotonic() - self._began, 1),
-        )
-
-    def _row(self, row: RowConfig) -> EvaluationRow:
-        found = dict(sorted(self._found[row.name].items()))
-        errors, losses, confusions = zip(*found.values(), strict=True) if found else ((), (), ())
-        return EvaluationRow(
-            name=row.name,
-            test_error_percent=errors,
-            seeds=tuple(found),
-            definition=row.definition,
-            test_loss=losses,
-            counts=tuple(confusion and confusion.counts for confusion in confusions),
-            n_classes=len(self.data.class_names),
-        )
+    @cached_property
+    def _test(self) -> dict[str, Any]:
+        """What the result has of the test split, which a training has just measured."""
+        test = self.data.test.opened()
+        found = {**self.result.fingerprints, "test": test.fingerprint()}
+        if self.stored:
+            check_same("test images", self.stored.fingerprints.get("test"), found["test"], self.folder)
+        n_skipped = len(self.data.train.left_out) + len(test.left_out)
+        return {"test_images": len(test), "skipped_images": n_skipped, "fingerprints": found}
 
 
 def stored_results(
@@ -119,24 +92,21 @@ def stored_results(
     if folder is None:
         return None
     path = folder / RESULTS_NAME
-    if not resume:
-        if path.exists():
-            raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
+    if not resume and path.exists():
+        raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
+    # A resumed evaluation may have been stopped in its first trainings.
+    if not resume or (not path.exists() and (folder / TRAININGS_NAME).is_dir()):
         return None
-    # It may have been stopped in its first trainings.
-    if not path.exists() and (folder / TRAININGS_NAME).is_dir():
-        return None
-    stored = read_results(path, "cannot be resumed", "; choose another --out")
-    before = stored.config
-    names, given = [row.name for row in stored.rows], [row.name for row in rows]
-    free, by_name = (*FREE_SETTINGS, "model" if stored.own_network else ""), "a model by name"
-    check_same("network", stored.own_network or by_name, rows[0].network_definition or by_name, folder)
-    check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
+    stored = read_results(path)
+    before, names = stored.config, [row.name for row in stored.rows]
     for name in EvaluationConfig.model_fields:
-        if name not in free:
+        if name not in (*FREE_SETTINGS, "model"):
             check_same(name, getattr(before, name), getattr(config, name), folder)
+    network = rows[0].network_definition or config.model
+    check_same("network", stored.own_network or before.model, network, folder)
+    check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
     check_same("seeds, or has more", before.seeds, min(before.seeds, config.seeds), folder)
-    check_same("rows, and new ones come last", names, given[: len(names)], folder)
+    check_same("rows, and new ones come last", names, [row.name for row in rows[: len(names)]], folder)
     for old, row in zip(stored.rows, rows, strict=False):
         check_same(f"row {old.name}", old.definition, row.definition, folder)
     return stored

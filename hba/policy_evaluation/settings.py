@@ -67,7 +67,7 @@ def settle(
 def _of_earlier(path: Path, given: Values, has_own_network: bool, in_memory: bool) -> Values:
     """The settings of an earlier evaluation that apply; not its device, which may not be on this machine."""
     file = path / RESULTS_NAME if path.is_dir() else path
-    stored = read_results(file, f"is not the {RESULTS_NAME} of an evaluation").settings
+    stored = read_results(file).settings
     # A network of the user's own has no name.
     left_out = ("device", "val_size", "" if stored.get("model") else "model")
     earlier = {name: value for name, value in stored.items() if name not in left_out}

@@ -98,7 +98,7 @@ def _test_errors(run: Run) -> Cells:
     found = {"an error is": results.error} if results.error else {}
     for number, row in enumerate(results.rows):
         name = row.name if number else "the schedule"
-        loss = mean_of(row.test_loss_by_seed)
+        loss = mean_of(row.by_seed("test_loss"))
         found[name] = percent(row.mean) + ("" if loss is None else f"  ({nats(loss)} nats)")
         if (minus := results.differences.get(row.name)) is not None:
             found[f"the schedule minus {row.name}"] = points(minus.mean, minus.interval)

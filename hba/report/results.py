@@ -1,64 +1,56 @@
 """The results of an evaluation: one row of test errors per augmentation, as results.json stores them."""
 
+import itertools
 import json
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
 from hba.report.statistics import PairedDifference, Resolution
-from hba.report.verdict import Verdict, best_other, verdict, what_it_can_tell
-from hba.training.metrics import Confusion, Counts
+from hba.report.verdict import Verdict, limits, verdict
+from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
 from hba.utils.settings import first_problem
-from hba.utils.text import first_of
+from hba.utils.text import first_of, percent
 
 RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""
-TEXT_EVALUATION = "hba-text-evaluation"
-"""The format of what hba evaluate-text writes, in a file of the same name."""
 ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages")
 """Keys of what made the numbers, beside the other ones of the file."""
 
-STORED_COUNTS = pydantic.AliasChoices("confusion", "counts")
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
 Nats = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Measure = Literal["test_error", "test_loss", "balanced_accuracy"]
+KEYS: Mapping[Measure, str] = {"test_error": "test_error_percent", "test_loss": "nats", "balanced_accuracy": "percent"}
+"""Of the values of each measure in the file."""
 
 
 class EvaluationRow(pydantic.BaseModel):
     """One augmentation: the test error after the last epoch in per cent, one value for each of `seeds`, which ascend.
 
-    definition: equal for rows that train with the same. counts: of each seed, images of the test split by label and
-    answer; n_classes: of `confusion`. test_loss: the mean loss on it in nats. Values that an older version did not
-    store are None or missing; so is a loss that is not finite.
+    definition: equal for rows that train with the same. test_loss: the mean loss on the test split in nats. confusion:
+    on the test split. Values that an older version did not store are None or missing; so is a loss that is not finite.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
 
     name: str
-    test_error_percent: tuple[Percent, ...]
-    seeds: tuple[int, ...]
+    test_error_percent: tuple[Percent, ...] = ()
+    seeds: tuple[int, ...] = ()
     definition: str
     test_loss: tuple[Nats | None, ...] = ()
-    counts: Annotated[tuple[Counts | None, ...], pydantic.Field(validation_alias=STORED_COUNTS)] = ()
-    n_classes: int = 0
-
-    @pydantic.field_validator("test_loss", mode="before")
-    @classmethod
-    def _nats(cls, given: Any) -> Any:
-        """In the file, the losses stand beside their mean and differences."""
-        return given.get("nats") if isinstance(given, dict) else given
+    confusion: tuple[Confusion | None, ...] = ()
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> "EvaluationRow":
+    def _check(self) -> Self:
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"row {self.name} must have each seed once")
         found = {"test error": self.test_error_percent, "test loss": self.test_loss, "confusion matrix": self.confusion}
@@ -66,9 +58,6 @@ class EvaluationRow(pydantic.BaseModel):
             if len(values) != len(self.seeds) and (values or name == "test error"):
                 raise ValueError(f"row {self.name} must have one {name} for each seed")
         return self
-
-    def __repr__(self) -> str:
-        return f"EvaluationRow({self.name!r}, test_error_percent={self.rounded}, seeds={len(self.seeds)})"
 
     @property
     def mean(self) -> float | None:
@@ -80,36 +69,24 @@ class EvaluationRow(pydantic.BaseModel):
         """The sample standard deviation of the test errors over seeds; None for fewer than two."""
         return std_of(self.by_seed())
 
-    @property
-    def rounded(self) -> str:
-        """`3.20 +- 0.14`, as far as mean and standard deviation exist."""
-        return "None" if self.mean is None else f"{self.mean:.2f}" + ("" if self.std is None else f" +- {self.std:.2f}")
+    def by_seed(self, measure: Measure = "test_error") -> BySeed:
+        """Test errors or balanced accuracies (the mean recall over classes) in per cent, or losses in nats, for the
+        seeds that have them.
+        """
+        values: tuple[float | None, ...] = self.test_error_percent if measure == "test_error" else self.test_loss
+        if measure == "balanced_accuracy":
+            values = tuple(None if one is None else one.balanced_accuracy_percent for one in self.confusion)
+        return {seed: value for seed, value in zip(self.seeds, values, strict=False) if value is not None}
 
-    @cached_property
-    def confusion(self) -> tuple[Confusion | None, ...]:
-        """On the test split, one for each seed."""
-        return tuple(None if one is None else Confusion(self.n_classes, one) for one in self.counts)
-
-    def by_seed(self) -> BySeed:
-        """Test errors in per cent."""
-        return dict(zip(self.seeds, self.test_error_percent, strict=True))
-
-    @property
-    def test_loss_by_seed(self) -> BySeed:
-        """In nats, for the seeds that have it."""
-        return {seed: loss for seed, loss in zip(self.seeds, self.test_loss, strict=False) if loss is not None}
-
-    @property
-    def balanced_accuracy_percent(self) -> BySeed:
-        """The mean recall over classes on the test split, for the seeds that have it."""
-        found = zip(self.seeds, self.confusion, strict=False)
-        return {seed: confusion.balanced_accuracy_percent for seed, confusion in found if confusion is not None}
-
-    def measured(self, measure: Measure) -> BySeed:
-        """One of the three, by seed."""
-        if measure == "test_error":
-            return self.by_seed()
-        return self.test_loss_by_seed if measure == "test_loss" else self.balanced_accuracy_percent
+    def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
+        """The row with the result of one more training."""
+        columns = itertools.zip_longest(self.seeds, self.test_error_percent, self.test_loss, self.confusion)
+        loss = test.loss if math.isfinite(test.loss) else None
+        found = sorted([*columns, (seed, test.error_percent, loss, test.confusion)], key=lambda one: one[0])
+        seeds, errors, losses, confusion = zip(*found, strict=True)
+        return self.model_copy(
+            update={"seeds": seeds, "test_error_percent": errors, "test_loss": losses, "confusion": confusion}
+        )
 
 
 class LeakageReport(pydantic.BaseModel):
@@ -153,7 +130,6 @@ class EvaluationResult(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True)
 
-    # Before rows, whose confusion matrices need their number.
     class_names: tuple[str, ...] | None = None
     rows: tuple[EvaluationRow, ...] = pydantic.Field(min_length=1)
     settings: Mapping[str, Any]
@@ -172,21 +148,26 @@ class EvaluationResult(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _from_file(cls, content: Any) -> Any:
-        """In the file, the keys of the environment stand beside the others."""
+        """In the file, the keys of the environment stand beside the others, losses beside their mean, and counts of
+        answers without the number of classes.
+        """
         if not isinstance(content, dict) or "environment" in content or "device" not in content:
             return content
-        return {**content, "environment": {name: content[name] for name in ENVIRONMENT if name in content}}
-
-    @pydantic.field_validator("rows", mode="before")
-    @classmethod
-    def _with_classes(cls, rows: Any, info: pydantic.ValidationInfo) -> Any:
-        n_classes = len(info.data.get("class_names") or ())
-        known = rows if isinstance(rows, list | tuple) else []
-        return [{**row, "n_classes": n_classes} if isinstance(row, dict) else row for row in known]
+        n_classes = len(content.get("class_names") or ())
+        rows = [
+            {
+                **row,
+                "test_loss": row.get("test_loss", {}).get("nats", ()),
+                "confusion": [one and {"n_classes": n_classes, "counts": one} for one in row.get("confusion", ())],
+            }
+            for row in content.get("rows", ())
+        ]
+        environment = {name: content[name] for name in ENVIRONMENT if name in content}
+        return {**content, "rows": rows, "environment": environment}
 
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
-        rows = first_of([f"{row.name} {row.rounded}" for row in self.rows])
+        rows = first_of([f"{row.name} {percent(row.mean)}" for row in self.rows])
         return f"EvaluationResult({rows}; model={self.model!r}, test_images={self.test_images})"
 
     __str__ = __repr__
@@ -212,23 +193,13 @@ class EvaluationResult(pydantic.BaseModel):
         """By name of each row but the schedule's: the schedule's number minus the row's, paired by seed; None where
         they share no seed yet.
         """
-        first = self.rows[0].measured(measure)
-        return {row.name: PairedDifference.of(first, minus=row.measured(measure)) for row in self.rows[1:]}
+        first = self.rows[0].by_seed(measure)
+        return {row.name: PairedDifference.of(first, minus=row.by_seed(measure)) for row in self.rows[1:]}
 
-    @cached_property
+    @property
     def differences(self) -> Mapping[str, PairedDifference | None]:
         """`schedule_minus` of test errors in percentage points; below zero, the schedule is better."""
         return self.schedule_minus("test_error")
-
-    @property
-    def balanced_accuracy_differences(self) -> Mapping[str, PairedDifference | None]:
-        """As `differences`, of balanced accuracy; above zero, the schedule is better."""
-        return self.schedule_minus("balanced_accuracy")
-
-    @property
-    def test_loss_differences(self) -> Mapping[str, PairedDifference | None]:
-        """As `differences`, of the test loss in nats. The verdict is on the error."""
-        return self.schedule_minus("test_loss")
 
     @property
     def is_unbalanced(self) -> bool:
@@ -241,10 +212,11 @@ class EvaluationResult(pydantic.BaseModel):
     @property
     def resolution(self) -> Resolution | None:
         """How small a difference to the best other row these numbers can show; None where there is none to compare."""
-        best, mean = best_other(self.differences), self.rows[0].mean
+        found, mean = verdict(self.differences), self.rows[0].mean
+        difference = None if found is None else self.differences[found.against]
         # With several labels, an error is no share of test images.
         n_answers = self.test_images if self.error is None else None
-        return None if best is None or mean is None else Resolution.of(best.difference, mean, n_answers)
+        return None if difference is None or mean is None else Resolution.of(difference, mean, n_answers)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -257,20 +229,30 @@ class EvaluationResult(pydantic.BaseModel):
 
         Its sentence also names the rows whose search has seen test images, and says how far to trust the verdict.
         """
-        found, best, resolution = verdict(self.differences), best_other(self.differences), self.resolution
-        if found is None or best is None or resolution is None:
+        found, resolution = verdict(self.differences), self.resolution
+        if found is None or resolution is None:
             return None
         fresh = 1 + max(seed for row in self.rows for seed in row.seeds)
-        trust = what_it_can_tell(best, resolution, fresh)
         what = [] if self.error is None else [f"Test error: {self.error}."]
-        sentences = [found.sentence, *what, *(f"{warning}." for warning in self.warnings), trust]
-        return replace(found, sentence=" ".join(sentences))
+        warnings = [f"{warning}." for warning in self.warnings]
+        sentences = [found.sentence, *what, *warnings, limits(found, resolution, fresh)]
+        return replace(found, sentence=" ".join(filter(None, sentences)))
 
     def save(self, path: Path) -> None:
         """Write results.json completely or not at all, with means, differences and the verdict beside the numbers."""
         found = self.verdict
+        measures = {measure: self._summaries(measure) for measure in KEYS}
+        rows = [
+            {
+                **{"name": row.name, "seeds": row.seeds, "definition": row.definition},
+                **measures["test_error"][row.name],
+                **{measure: measures[measure][row.name] for measure in ("test_loss", "balanced_accuracy")},
+                "confusion": [one and one.counts for one in row.confusion],
+            }
+            for row in self.rows
+        ]
         content = {
-            "rows": [self._row(row) for row in self.rows],
+            "rows": rows,
             "verdict": None if found is None else found.sentence,
             "verdict_details": found and {name: one for name, one in asdict(found).items() if name != "sentence"},
             "resolution": self.resolution and asdict(self.resolution),
@@ -281,20 +263,18 @@ class EvaluationResult(pydantic.BaseModel):
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
 
-    def _row(self, row: EvaluationRow) -> dict[str, Any]:
-        def summary(measure: Measure) -> dict[str, Any]:
-            first, by_seed = self.rows[0], row.measured(measure)
-            minus = None if row is first else PairedDifference.of(first.measured(measure), minus=by_seed)
-            return {"mean": mean_of(by_seed), "std": std_of(by_seed), "schedule_minus_row": minus and asdict(minus)}
-
-        balanced = [row.balanced_accuracy_percent.get(seed) for seed in row.seeds]
-        return {
-            **row.model_dump(include={"name", "test_error_percent", "seeds", "definition"}),
-            **summary("test_error"),
-            "test_loss": {"nats": [row.test_loss_by_seed.get(seed) for seed in row.seeds], **summary("test_loss")},
-            "balanced_accuracy": {"percent": balanced, **summary("balanced_accuracy")},
-            "confusion": row.counts,
-        }
+    def _summaries(self, measure: Measure) -> dict[str, dict[str, Any]]:
+        """By row, what the file has of a measure."""
+        differences, found = self.schedule_minus(measure), {}
+        for row in self.rows:
+            by_seed, minus = row.by_seed(measure), differences.get(row.name)
+            found[row.name] = {
+                KEYS[measure]: [by_seed.get(seed) for seed in row.seeds],
+                "mean": mean_of(by_seed),
+                "std": std_of(by_seed),
+                "schedule_minus_row": minus and asdict(minus),
+            }
+        return found
 
 
 def mean_of(by_seed: BySeed) -> float | None:
@@ -307,16 +287,11 @@ def std_of(by_seed: BySeed) -> float | None:
     return statistics.stdev(by_seed.values()) if len(by_seed) > 1 else None
 
 
-def read_results(path: Path, must: str = "is not what an evaluation writes", remedy: str = "") -> EvaluationResult:
-    """RunError for a file that cannot be read or breaks its format. must, remedy: what it says then."""
+def read_results(path: Path) -> EvaluationResult:
+    """RunError for a file that cannot be read or is not the results of an evaluation of images."""
     try:
-        content = json.loads(read_text(path))
-        if isinstance(content, dict) and content.get("format") == TEXT_EVALUATION:
-            raise RunError(
-                f"{path} is of language models: hba evaluate-text POLICY --out {path.parent} --resume shows it{remedy}"
-            )
-        return EvaluationResult.model_validate(content)
+        return EvaluationResult.model_validate(json.loads(read_text(path)))
     except pydantic.ValidationError as error:
-        raise RunError(f"{path} {must}: {first_problem(error)}{remedy}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}{remedy}") from None
+        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {first_problem(error)}") from None
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {reason_of(error)}") from None

@@ -54,17 +54,15 @@ class Resolution:
 
     half_width: of the 95 % interval, by Student's t over n_pairs paired seeds; None without a spread.
     seeds_for_one_point: how many seeds with the same spread would show a difference of one point with probability
-    POWER. one_image: the weight of one of the test_images. standard_error: of a test error of test_error_percent on as
-    many images (binomial; no wrong or no right answer counts as half an image). The last three are None where an error
-    is no share of wrong answers.
+    POWER. one_image: the weight of one test image. standard_error: of the schedule's test error on as many images
+    (binomial; no wrong or no right answer counts as half an image). The last two are None where an error is no share of
+    wrong answers.
     """
 
     n_pairs: int
     half_width: float | None
     seeds_for_one_point: int | None
-    test_images: int | None
     one_image: float | None
-    test_error_percent: float
     standard_error: float | None
 
     @staticmethod
@@ -78,7 +76,7 @@ class Resolution:
             one_image = 100 / test_images
             share = min(max(test_error_percent / 100, 0.5 / test_images), 1 - 0.5 / test_images)
             standard_error = 100 * math.sqrt(share * (1 - share) / test_images)
-        return Resolution(n, half_width, seeds, test_images, one_image, test_error_percent, standard_error)
+        return Resolution(n, half_width, seeds, one_image, standard_error)
 
 
 def seeds_to_show(difference: float, spread: float) -> int:

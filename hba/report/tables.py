@@ -64,7 +64,7 @@ def _measured_table(
     """Of rows that have any: mean, standard deviation, each seed, which may lack it, the difference to the schedule."""
     differences, rows = results.schedule_minus(measure), []
     for row in results.rows:
-        if by_seed := row.measured(measure):
+        if by_seed := row.by_seed(measure):
             mean = text(mean_of(by_seed)) + of_seeds(len(by_seed), len(row.seeds))
             each = "  ".join(text(by_seed.get(seed)) for seed in row.seeds)
             rows.append((row.name, mean, text(std_of(by_seed)), each, _difference(differences.get(row.name), digits)))

@@ -9,51 +9,18 @@ from hba.report.statistics import PairedDifference, Resolution
 FEW_SEEDS = 5
 MOST_SEEDS = 100
 """The largest number of seeds that is suggested."""
-LARGE_ERROR = 0.5
-"""A standard error in points above which the test images are too few to show a difference of one point."""
 
 Kind = Literal["better", "no difference shown", "worse"]
-
-
-@dataclass(frozen=True)
-class BestOther:
-    """The row that the schedule is compared with, picked from n_compared rows; left_out: names of the others."""
-
-    name: str
-    difference: PairedDifference
-    n_compared: int
-    left_out: tuple[str, ...]
-
-    @property
-    def kind(self) -> Kind:
-        """`worse` only if being picked as the best of the rows does not explain it (Bonferroni)."""
-        if self.difference.interval is not None and self.difference.interval[1] < 0:
-            return "better"
-        return "worse" if self.difference.is_above_zero(self.n_compared) else "no difference shown"
-
-
-def best_other(differences: Mapping[str, PairedDifference | None]) -> BestOther | None:
-    """The row with the lowest mean error, of those that share most seeds with the schedule.
-
-    differences: by row, the schedule's error minus the row's. None where there is nothing to compare yet.
-    """
-    present = {name: difference for name, difference in differences.items() if difference is not None}
-    if not present:
-        return None
-    most = max(difference.n_pairs for difference in present.values())
-    paired = {name: difference for name, difference in present.items() if difference.n_pairs == most}
-    best = max(paired, key=lambda name: paired[name].mean)
-    return BestOther(best, paired[best], len(paired), tuple(name for name in differences if name not in paired))
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The schedule against the best other row.
 
-    kind: `no difference shown` also where nothing can be said, as with one seed. against: the name of that row.
-    difference: the schedule's mean test error minus the row's, in percentage points: below 0, the schedule is better.
-    interval: of the difference, at 95 % confidence; None without a spread. seeds: how many both have. sentence: all
-    this in words; str() returns it too.
+    kind: `worse` only if being picked as the best of the rows does not explain it (Bonferroni); `no difference shown`
+    also where nothing can be said, as with one seed. against: the name of that row. difference: the schedule's mean
+    test error minus the row's, in percentage points: below 0, the schedule is better. interval: of the difference, at
+    95 % confidence; None without a spread. seeds: how many both have. sentence: all this in words; str() returns it.
     """
 
     kind: Kind
@@ -68,69 +35,67 @@ class Verdict:
 
 
 def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | None:
-    """Compare the schedule with the best of the other rows; None where there is nothing to compare yet.
+    """Compare the schedule with the row of the lowest mean error, of those that share most seeds with it.
 
-    A second sentence names rows that are not compared.
+    differences: by row, the schedule's error minus the row's. None where there is nothing to compare yet. A second
+    sentence names rows that are not compared.
     """
-    best = best_other(differences)
-    if best is None:
+    most = max((one.n_pairs for one in differences.values() if one is not None), default=0)
+    compared = {name: one for name, one in differences.items() if one is not None and one.n_pairs == most}
+    if not compared:
         return None
-    other = best.name if len(differences) == 1 else f"the best other, {best.name}"
-    and_not = f" Not compared, because they have fewer seeds: {', '.join(best.left_out)}." if best.left_out else ""
-    found, sentence = best.difference, f"Verdict: {_sentence(best, other)}.{and_not}"
-    return Verdict(best.kind, best.name, found.mean, found.interval, found.n_pairs, sentence)
+    against = max(compared, key=lambda name: compared[name].mean)
+    found, kind = compared[against], _kind(compared[against], len(compared))
+    other = against if len(differences) == 1 else f"the best other, {against}"
+    if kind == "no difference shown" and found.interval is not None and found.interval[0] > 0:
+        other += f", which is the best of {len(compared)} by the same numbers"
+    sentence = f"Verdict: {kind} {'to' if kind == 'no difference shown' else 'than'} {other}: {_size(found)}."
+    if left_out := [name for name in differences if name not in compared]:
+        sentence += f" Not compared, because they have fewer seeds: {', '.join(left_out)}."
+    return Verdict(kind, against, found.mean, found.interval, most, sentence)
 
 
-def what_it_can_tell(best: BestOther, resolution: Resolution, fresh: int) -> str:
-    """Sentences after the verdict: what the interval covers, and without a clear verdict, how small a difference these
-    numbers can show and what to try.
-
-    fresh: the lowest unused seed. A new evaluation has other seeds, chosen before their numbers are seen.
-    """
-    difference, sentences, to_try = best.difference, [], []
-    anew = f"evaluate anew with --seeds {{}} --first-seed {fresh}"
-    if difference.interval is not None:
-        sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
-    if best.kind != "no difference shown":
-        if difference.n_pairs < FEW_SEEDS:
-            spread = f"{difference.n_pairs} seeds show their spread only roughly: to be sure, "
-            sentences.append(f"{spread}{anew.format(2 * FEW_SEEDS)}.")
-        return " ".join(sentences)
-    if resolution.half_width is not None:
-        sentences.append(
-            f"With {resolution.n_pairs} paired seeds it reaches {resolution.half_width:.2f} points to either side; "
-            f"about {resolution.seeds_for_one_point} would show a difference of one point (four times in five)"
-            f"{', a rough number from so few seeds' if resolution.n_pairs < FEW_SEEDS else ''}."
-        )
-    if resolution.standard_error is not None:
-        sentences.append(
-            f"One of {resolution.test_images} test images is {resolution.one_image:.2f} points, and the standard error "
-            f"of a test error of {resolution.test_error_percent:.2f} % on so many is {resolution.standard_error:.2f} "
-            "points."
-        )
-        if resolution.standard_error > LARGE_ERROR:
-            to_try.append("get more test images")
-    if resolution.n_pairs < (seeds := resolution.seeds_for_one_point or 2 * FEW_SEEDS) <= MOST_SEEDS:
-        to_try.insert(0, anew.format(seeds))
-    return " ".join([*sentences, *([f"To try: {'; or '.join(to_try)}."] if to_try else [])])
+def _kind(difference: PairedDifference, n_compared: int) -> Kind:
+    if difference.interval is not None and difference.interval[1] < 0:
+        return "better"
+    return "worse" if difference.is_above_zero(n_compared) else "no difference shown"
 
 
-def _sentence(best: BestOther, other: str) -> str:
-    difference, n = best.difference, best.difference.n_pairs
-    size = f"{abs(difference.mean):.2f} points {'lower' if difference.mean < 0 else 'higher'} test error"
-    if difference.equal_pairs and difference.mean == 0:
-        return f"no difference to {other}: the same test error with each of {n} seeds"
-    if difference.equal_pairs:
-        return f"no verdict: all {n} seeds have exactly {size} than {other}, so there is no interval"
-    if difference.interval is None:
-        size = f"{size} than" if difference.mean else "the same test error as"
-        return f"no verdict from one seed, because a spread needs two: {size} {other}"
-    low, high = difference.interval
+def _size(found: PairedDifference) -> str:
+    """`0.52 points lower test error (95 % interval 0.11 to 0.93, 5 paired seeds)`."""
+    size = f"{abs(found.mean):.2f} points {'lower' if found.mean < 0 else 'higher'} test error"
+    if found.interval is None:
+        why = f"the same with all {found.n_pairs} seeds" if found.equal_pairs else "from one seed, a spread needs two"
+        return f"{size} (no interval: {why})"
+    low, high = found.interval
     if low <= 0 <= high:
         interval = f"{abs(low):.2f} lower to {high:.2f} higher"
     else:
         interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
-    start = f"{best.kind} {'to' if best.kind == 'no difference shown' else 'than'} {other}"
-    if best.kind == "no difference shown" and low > 0:
-        start += f", which is the best of {best.n_compared} by the same numbers"
-    return f"{start}: {size} (95 % interval {interval}, {n} paired seeds)"
+    return f"{size} (95 % interval {interval}, {found.n_pairs} paired seeds)"
+
+
+def limits(found: Verdict, resolution: Resolution, fresh: int) -> str:
+    """Sentences after the verdict: what the interval covers, how small a difference these numbers can show, and how
+    many seeds to try where that would help.
+
+    fresh: the lowest unused seed. A new evaluation has other seeds, chosen before their numbers are seen.
+    """
+    sentences, seeds = [], 2 * FEW_SEEDS if found.seeds < FEW_SEEDS else 0
+    if found.interval is not None:
+        sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
+    if found.kind == "no difference shown":
+        seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
+        if resolution.half_width is not None:
+            sentences.append(
+                f"It reaches {resolution.half_width:.2f} points to either side; about {seeds} seeds would show a "
+                "difference of one point (four times in five)."
+            )
+        if resolution.standard_error is not None:
+            sentences.append(
+                f"One test image is {resolution.one_image:.2f} points, and the standard error of a test error is "
+                f"{resolution.standard_error:.2f} points."
+            )
+    if found.seeds < seeds <= MOST_SEEDS:
+        sentences.append(f"To try: evaluate anew with --seeds {seeds} --first-seed {fresh}.")
+    return " ".join(sentences)

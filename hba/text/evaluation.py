@@ -19,7 +19,7 @@ from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, Regularization
 from hba.regularization.regularizer import Hyperparameter
-from hba.report.results import RESULTS_NAME, TEXT_EVALUATION
+from hba.report.results import RESULTS_NAME
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
@@ -35,6 +35,8 @@ from hba.utils.settings import words
 from hba.utils.text import counted, unknown
 
 SCHEDULE = "schedule"
+FORMAT = "hba-text-evaluation"
+"""Of results.json."""
 
 
 def _constant(schedule: Schedule, value: Callable[[Hyperparameter], float]) -> Schedule:
@@ -192,7 +194,7 @@ def evaluate(
             if folder is not None:
                 keys = ("row", "seed", "val_loss", "test_loss")
                 trainings = [dict(zip(keys, (*key, *loss), strict=True)) for key, loss in losses.items()]
-                content = {"format": TEXT_EVALUATION, "identity": identity, "trainings": trainings}
+                content = {"format": FORMAT, "identity": identity, "trainings": trainings}
                 write_text(folder / RESULTS_NAME, json.dumps({**content, **environment(device)}, indent=2) + "\n")
             callback.ended(f"{name}, seed {seed}: test perplexity {in_words(perplexity(trained.test_loss))}")
     return TextEvaluation({name: {seed: losses[name, seed] for seed in range(config.seeds)} for name in rows}, folder)
@@ -230,7 +232,7 @@ def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple
         return {}
     try:
         content = json.loads(read_text(path))
-        if (content["format"], content["identity"]) != (TEXT_EVALUATION, identity):
+        if (content["format"], content["identity"]) != (FORMAT, identity):
             raise ValueError("it is of another schedule, text or settings")
         return {(one["row"], one["seed"]): Loss(one["val_loss"], one["test_loss"]) for one in content["trainings"]}
     except (ValueError, LookupError, TypeError, OSError) as error:

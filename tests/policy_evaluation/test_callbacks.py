@@ -51,7 +51,7 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
             expected = {epoch: getattr(one, column) for epoch, one in enumerate(epochs, start=1)}
             assert scalars(tmp_path / name, f"train_{column}") == pytest.approx(expected, rel=1e-6), name
             assert scalars(tmp_path / name, f"test_{column}") == pytest.approx({2: getattr(test, column)}, rel=1e-6)
-    balanced = result.rows[1].balanced_accuracy_percent[0]
+    balanced = result.rows[1].by_seed("balanced_accuracy")[0]
     assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({2: balanced})
     alone = train(result.config, tiny_data(), ScheduleAugmentation(None), seed=0)
     assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)

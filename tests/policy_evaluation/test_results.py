@@ -62,9 +62,9 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
         assert kept is not None
         assert kept.matrix().tolist() == confusion_matrix(labels, answers, labels=[0, 1]).tolist()
         expected = pytest.approx(100 * balanced_accuracy_score(labels, answers))
-        assert row.balanced_accuracy_percent[seed] == stored["balanced_accuracy"]["percent"][seed] == expected
+        assert row.by_seed("balanced_accuracy")[seed] == stored["balanced_accuracy"]["percent"][seed] == expected
         loss = float(F.cross_entropy(logits, data.test.labels))
-        assert row.test_loss_by_seed[seed] == stored["test_loss"]["nats"][seed] == pytest.approx(loss, rel=1e-5)
+        assert row.by_seed("test_loss")[seed] == stored["test_loss"]["nats"][seed] == pytest.approx(loss, rel=1e-5)
         assert trained.test.error_percent == row.by_seed()[seed]
     assert content_of(out)["class_names"] == ["left", "bytes \\udcff"]
     assert stored["test_loss"]["std"] == pytest.approx(torch.tensor(stored["test_loss"]["nats"]).std().item())
@@ -72,10 +72,10 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
 
 def test_their_differences_are_paired_by_seed(evaluated: tuple[hba.EvaluationResult, Path]) -> None:
     result, out = evaluated
-    for name in ("balanced_accuracy_percent", "test_loss_by_seed"):
-        mine, none = (list(getattr(row, name).values()) for row in result.rows)
+    for measure in ("balanced_accuracy", "test_loss"):
+        mine, none = (list(row.by_seed(measure).values()) for row in result.rows)
         interval = ttest_rel(mine, none).confidence_interval(0.95)
-        found = content_of(out)["rows"][1]["test_loss" if "loss" in name else "balanced_accuracy"]["schedule_minus_row"]
+        found = content_of(out)["rows"][1][measure]["schedule_minus_row"]
         assert (found["n_pairs"], found["mean"]) == (3, pytest.approx(sum(mine) / 3 - sum(none) / 3))
         assert found["interval"] == pytest.approx([interval.low, interval.high])
     assert result.is_unbalanced
@@ -114,4 +114,4 @@ def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pyte
     for resume in (False, True):
         result = hba.evaluate(DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2})
         assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]
-    assert result.test_loss_differences == {"none": None}
+    assert result.schedule_minus("test_loss") == {"none": None}

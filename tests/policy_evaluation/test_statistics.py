@@ -9,7 +9,7 @@ import scipy.stats
 from scipy import stats
 
 from hba.report.statistics import PairedDifference, Resolution, seeds_to_show
-from hba.report.verdict import Verdict, best_other, verdict, what_it_can_tell
+from hba.report.verdict import Verdict, limits, verdict
 
 
 def paired(first: list[float], second: list[float]) -> PairedDifference:
@@ -95,7 +95,7 @@ def test_the_verdict_is_on_the_best_other_row() -> None:
         ({"none": [1.5], "random": [1.9]}, "no difference shown", "none", -0.5, "one seed"),
         ({"none": ERRORS, "random": [2.0, 3.0]}, "no difference shown", "none", 0.0, "fewer seeds: random"),
         ({"none": close, "random": [0.2]}, "no difference shown", "none", -0.06, "fewer seeds: random"),
-        ({"none": [2.0, 2.2, 2.1, 1.9, 2.0]}, "no difference shown", "none", -1.0, "exactly 1.00 points lower"),
+        ({"none": [2.0, 2.2, 2.1, 1.9, 2.0]}, "no difference shown", "none", -1.0, "same with all 5 seeds"),
         ({"lucky": by_little}, "worse", "lucky", 0.2, "higher"),
         # What the best of many explains is not called worse.
         ({"lucky": by_little, **{f"row {n}": [3.0] * 5 for n in range(20)}}, "no difference shown", "lucky", 0.2, "21"),
@@ -110,21 +110,19 @@ def test_the_verdict_is_on_the_best_other_row() -> None:
     assert verdict_on(none=[]) is None
 
 
-def told(test_images: int = 95, n_seeds: int = 5, **others: list[float]) -> str:
+def limits_of(errors: list[float], none: list[float]) -> str:
     """The sentences after the verdict."""
-    errors = dict(enumerate(ERRORS[:n_seeds]))
-    best = best_other({name: PairedDifference.of(errors, minus=dict(enumerate(one))) for name, one in others.items()})
-    assert best is not None
-    resolution = Resolution.of(best.difference, statistics.fmean(errors.values()), test_images)
-    return what_it_can_tell(best, resolution, fresh=n_seeds)
+    difference = paired(errors, none)
+    found = verdict({"none": difference})
+    assert found is not None
+    return limits(found, Resolution.of(difference, statistics.fmean(errors), 95), fresh=len(errors))
 
 
 def test_no_difference_says_what_the_numbers_can_resolve_and_what_to_try() -> None:
     # Differences 0, -4, 0, -4, 0: a deviation of 2.19, times 2.776 over the root of 5.
-    unsure = [1.0, 5.2, 1.1, 4.9, 1.0]
-    text = told(none=unsure)
-    for words in ("2.72 points", "about 40", "95 test images is 1.05 points", "--seeds 40 --first-seed 5"):
+    text = limits_of(ERRORS, [1.0, 5.2, 1.1, 4.9, 1.0])
+    for words in ("2.72 points", "about 40", "One test image is 1.05 points", "--seeds 40 --first-seed 5"):
         assert words in text
     clear = [3.0, 3.1, 3.0, 3.2, 3.0]
-    assert "To try" not in told(none=clear)
-    assert "--seeds 10 --first-seed 3" in told(n_seeds=3, none=clear)
+    assert "To try" not in limits_of(ERRORS, clear)
+    assert "--seeds 10 --first-seed 3" in limits_of(ERRORS[:3], clear)
