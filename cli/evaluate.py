@@ -107,7 +107,7 @@ class PrintsTrainings(TrainingsBar):
 
     def ended(self, text: str) -> None:
         super().ended(text)
-        if not self.bar.visible:
+        if not self.visible:
             say(text)
 
 

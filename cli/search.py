@@ -176,7 +176,7 @@ class SearchTerminal(SearchProgress):
         epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
         if epoch == 1 and (left := seconds * (self.n_epochs - 1)) >= LEAST_SECONDS:
             say(f"About {duration_words(left)} to go.")
-        if not self.bar.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
+        if not self.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
             say(self.text)
 
     def stop_requested(self) -> bool:

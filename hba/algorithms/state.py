@@ -81,7 +81,7 @@ class NetworkModel(InnerModel):
     def of(task: Task, network: nn.Module) -> "NetworkModel":
         network = network.to(task.device)
         if task.config.fast:
-            enable_amp(network, task.input_shape)
+            enable_amp(network)
         optimizer, schedule = task.optimizer_of(network.parameters())
         kind = AmpNetworkModel if task.config.fast else NetworkModel
         return kind(network=network, optimizer=optimizer, schedule=schedule)

@@ -39,11 +39,6 @@ class Task:
     def device(self) -> torch.device:
         raise NotImplementedError
 
-    @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of one input of the network, for images."""
-        raise NotImplementedError
-
     @cached_property
     def regularization(self) -> Regularization:
         """What the space's regularizers do."""
@@ -125,11 +120,6 @@ class ImageTask(Task):
     @property
     def device(self) -> torch.device:
         return self.data.train.device
-
-    @property
-    def input_shape(self) -> tuple[int, int, int]:
-        size = self.preprocessing.image_size
-        return (self.data.train.n_channels, size, size)
 
     @property
     def val(self) -> Images:

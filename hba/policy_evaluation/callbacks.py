@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from hba.config.evaluation import EvaluationConfig
 from hba.training.metrics import Measured
-from hba.utils.progress import EventFiles, ShowsBar
+from hba.utils.progress import ProgressBar, event_writer_class
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EvaluationCallback:
         """Called when a network was trained to its last epoch and measured."""
 
 
-class TrainingsBar(ShowsBar):
+class TrainingsBar(ProgressBar):
     """Shows, within its context, a bar in a terminal or a notebook: the steps of all trainings, with the last result.
 
     A callback of hba.text.evaluate overrides its methods.
@@ -73,17 +73,17 @@ class TrainingsBar(ShowsBar):
     def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
         """Called before the first training. A step reads per_step of the unit."""
         self.n_trainings = n_trainings
-        self.bar.begin(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
+        self.show_work(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
 
     def step_done(self) -> None:
         """Called after a training step."""
         self.n_steps += 1
-        self.bar.advance_to(self.n_steps)
+        self.advance_to(self.n_steps)
 
     def ended(self, text: str) -> None:
         """Called when a training has ended, with its result in words."""
         self.n_done += 1
-        self.bar.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
+        self.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
 
 
 class EvaluationProgress(TrainingsBar, EvaluationCallback):
@@ -91,7 +91,7 @@ class EvaluationProgress(TrainingsBar, EvaluationCallback):
 
     def planned(self, plan: EvaluationPlan) -> None:
         for note in plan.notes:
-            self.bar.say(note)
+            self.say(note)
         self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
     def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
@@ -102,20 +102,21 @@ class TensorBoardLogger(EvaluationCallback):
     """Writes the events of each training into a folder of its own, such as `none, seed 0`, when the training ends.
 
     TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; the values of the test split
-    stand at the last one. Resuming adds the trainings that it runs. If events cannot be written, a ReportWarning says
-    so once, and the evaluation continues without them. Raises SettingsError where tensorboard is not installed.
+    stand at the last one. Resuming adds the trainings that it runs. Raises SettingsError where tensorboard is not
+    installed.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._events = EventFiles(folder, "evaluation")
+        self._folder, self._writer_class = Path(folder), event_writer_class()
 
     def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
         # A name may be any text, and must stay a single folder.
-        self._events.begin(f"{quote(name, safe=' ')}, seed {seed}")
+        writer = self._writer_class(str(self._folder / f"{quote(name, safe=' ')}, seed {seed}"))
         measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]
         for part, one, epoch in (*measured, ("test", test, len(epochs))):
             found = {"loss": one.loss, "error_percent": one.error_percent}
             if one.confusion is not None:
                 found["balanced_accuracy_percent"] = one.confusion.balanced_accuracy_percent
-            self._events.scalars({f"evaluation/{part}_{tag}": value for tag, value in found.items()}, epoch)
-        self._events.end()
+            for tag, value in found.items():
+                writer.add_scalar(f"evaluation/{part}_{tag}", value, epoch)
+        writer.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.policy_search.result import SearchResult
-from hba.utils.progress import EventFiles, ShowsBar
+from hba.utils.progress import ProgressBar, event_writer_class
 from hba.utils.text import first_of
 
 
@@ -38,7 +38,7 @@ class SearchCallback:
         """After the last step, or after the stop. Everything is saved, the report too."""
 
 
-class SearchProgress(ShowsBar, SearchCallback):
+class SearchProgress(ProgressBar, SearchCallback):
     """A progress bar in a terminal or a notebook, as a context manager: images that are read, then training steps.
 
     `text` describes the last epoch.
@@ -55,14 +55,14 @@ class SearchProgress(ShowsBar, SearchCallback):
     def planned(self, plan: Any) -> None:
         self.regularizers = plan.regularizers
         for note in plan.notes:
-            self.bar.say(note)
+            self.say(note)
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
-        self.bar.begin("first epoch", step, total_steps, self.unit, per_step=batch_size)
+        self.show_work("first epoch", step, total_steps, self.unit, per_step=batch_size)
 
     def step_done(self, step: int) -> None:
-        self.bar.advance_to(step)
+        self.advance_to(step)
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
         self.values = [f"{name} {value:.3g}" for name, value in values.items() if name in self.regularizers]
@@ -70,7 +70,7 @@ class SearchProgress(ShowsBar, SearchCallback):
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         regularizers = f"; {first_of(self.values)}" if self.values else ""
         self.text = f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}{regularizers}"
-        self.bar.describe(self.text)
+        self.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
         """Losses and errors in words; an error that was not measured stays the last one."""
@@ -82,23 +82,25 @@ class SearchProgress(ShowsBar, SearchCallback):
 class TensorBoardLogger(SearchCallback):
     """Writes TensorBoard events into a folder: losses, errors and the policy, such as `Rotate/1/magnitude`.
 
-    Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. If the events
-    cannot be written, one ReportWarning says so and the search continues without them. Raises SettingsError if
-    tensorboard is not installed.
+    Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. Raises
+    SettingsError if tensorboard is not installed.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._events = EventFiles(folder, "search")
+        self._folder, self._writer_class = str(folder), event_writer_class()
 
     def planned(self, plan: Any) -> None:
-        self._events.begin(purge_step=plan.epochs_done + 1)
+        self._writer = self._writer_class(self._folder, purge_step=plan.epochs_done + 1)
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        self._events.scalars({name.replace(".", "/"): value for name, value in values.items()}, epoch)
+        for name, value in values.items():
+            self._writer.add_scalar(name.replace(".", "/"), value, epoch)
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        measured = {f"search/{name}": value for name, value in metrics.items() if value is not None and name != "epoch"}
-        self._events.scalars(measured, int(metrics["epoch"] or 0))
+        for name, value in metrics.items():
+            if value is not None and name != "epoch":
+                self._writer.add_scalar(f"search/{name}", value, int(metrics["epoch"] or 0))
+        self._writer.flush()
 
     def search_ended(self, result: SearchResult) -> None:
-        self._events.end()
+        self._writer.close()

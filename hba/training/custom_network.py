@@ -81,7 +81,16 @@ class CustomNetwork:
             # It computes on GPUs alone.
             return
         try:
-            try_passes(network, network, shape, n_classes)
+            with default_generators(torch.device("cpu")), single_process():
+                for is_training in (False, True):
+                    network.train(is_training)
+                    answer = network(torch.zeros(2, *shape))
+                    found = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+                    if found != (2, n_classes):
+                        raise ValueError(
+                            f"it must return a tensor of shape {(2, n_classes)} for two images, got {found}"
+                        )
+                answer.sum().backward()
             if isinstance(self.given, nn.Module):
                 copy.deepcopy(network)
         except Exception as error:
@@ -90,24 +99,6 @@ class CustomNetwork:
                 f"the network {self.name} cannot be trained on images of shape {shape} in {n_classes} classes "
                 f"({mode} mode: {reason_of(error)})"
             ) from None
-
-
-def try_passes(
-    network: nn.Module, forward: Callable[[Tensor], Tensor], shape: tuple[int, ...], n_classes: int | None = None
-) -> None:
-    """Compute two black images (C, H, W) in eval and in train mode, and a backward pass; raises whatever they raise.
-
-    n_classes: raises ValueError for outputs that are not (2, n_classes).
-    """
-    device = next(network.parameters()).device
-    with default_generators(device), single_process():
-        for is_training in (False, True):
-            network.train(is_training)
-            answer = forward(torch.zeros(2, *shape, device=device))
-            found = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-            if n_classes is not None and found != (2, n_classes):
-                raise ValueError(f"it must return a tensor of shape {(2, n_classes)} for two images, got {found}")
-        answer.sum().backward()
 
 
 def check_trainable(network: nn.Module) -> None:

@@ -65,7 +65,7 @@ def train(
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
     network = network_of(config, data, seed, own_network, start).to(device)
     if config.fast:
-        enable_amp(network, (data.train.n_channels, preprocessing.image_size, preprocessing.image_size))
+        enable_amp(network)
     forward = partial(amp_forward, network) if config.fast else network
     checkpoint = checkpoint or TrainCheckpoint()
     with whole_batch_layers():

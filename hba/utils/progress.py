@@ -2,16 +2,13 @@
 
 import functools
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Self, TypeVar, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from hba.errors import ReportWarning
 from hba.utils.imports import import_extra
 
 READING = "reading images"
@@ -21,7 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class ProgressBar:
     """A description, a bar, a rate and the time left, on standard error where that is a terminal, or in a notebook.
 
-    Lines that are printed to a terminal meanwhile appear above the bar.
+    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed to a terminal meanwhile appear
+    above the bar.
     """
 
     def __init__(self) -> None:
@@ -50,7 +48,7 @@ class ProgressBar:
         if self.visible:
             self._progress.stop()
 
-    def begin(self, description: str, done: int, total: int, unit: str, per_step: int = 1) -> None:
+    def show_work(self, description: str, done: int, total: int, unit: str, per_step: int = 1) -> None:
         """Show work of `total` steps; a step is `per_step` of the unit, which the rate counts."""
         self._progress.reset(self._task, description=description, completed=done, total=total, rate="", visible=True)
         self._unit, self._per_step = unit, per_step
@@ -73,25 +71,10 @@ class ProgressBar:
     def images_read(self, done: int, total: int) -> None:
         """So many images have been read. The bar disappears after the last one, until other work begins."""
         if self._progress.tasks[0].description != READING:
-            self.begin(READING, 0, total, "images")
+            self.show_work(READING, 0, total, "images")
         self.advance_to(done)
         if done == total:
             self._progress.update(self._task, visible=False)
-
-
-class ShowsBar:
-    """Base of callbacks with a bar, which is shown from __enter__ to __exit__."""
-
-    def __init__(self) -> None:
-        self.bar = ProgressBar()
-        self.images_read = self.bar.images_read
-
-    def __enter__(self) -> Self:
-        self.bar.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.__exit__(*error)
 
 
 def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:
@@ -128,44 +111,9 @@ class CallbackList:
 FOLDER_NAME = "tensorboard"
 
 
-class EventFiles:
-    """Writes TensorBoard events into a folder and its subfolders. SettingsError if tensorboard is not installed.
+def event_writer_class() -> Any:
+    """SummaryWriter, which writes TensorBoard events. SettingsError if tensorboard is not installed."""
+    import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
+    from torch.utils.tensorboard import SummaryWriter
 
-    If the disk refuses, a ReportWarning says so once, and the stage (the search or the evaluation) continues without
-    events.
-    """
-
-    def __init__(self, folder: str | Path, stage: Literal["search", "evaluation"]) -> None:
-        import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
-        self._folder, self._stage = Path(folder), stage
-        self._writer: Any = None
-        self._has_failed = False
-
-    def begin(self, name: str = "", purge_step: int | None = None) -> None:
-        """Write into the subfolder of that name from now on. purge_step: the first step that is replaced."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        with self._one_warning():
-            self._writer = None if self._has_failed else SummaryWriter(str(self._folder / name), purge_step=purge_step)
-
-    def scalars(self, values: Mapping[str, float], step: int) -> None:
-        """Write values by tag, and flush."""
-        with self._one_warning():
-            for name, value in values.items() if self._writer else ():
-                self._writer.add_scalar(name, value, step)
-                self._writer.flush()
-
-    def end(self) -> None:
-        """Close the file."""
-        with self._one_warning():
-            if self._writer:
-                self._writer.close()
-
-    @contextmanager
-    def _one_warning(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._writer, self._has_failed = None, True
-            reason = f"no more TensorBoard events are written into {self._folder}: {error.strerror or error}"
-            warnings.warn(f"{reason}; the {self._stage} continues", ReportWarning, stacklevel=4)
+    return SummaryWriter

@@ -107,7 +107,7 @@ def test_a_bar_shows_the_work_and_goes_away_after_an_error(
 
     @shows_progress(Bar)
     def work(*, callback: Any = None, progress: bool = False) -> None:
-        callback.begin("working", 1, 4, "pieces")
+        callback.show_work("working", 1, 4, "pieces")
         callback.say("a line")
         raise KeyboardInterrupt
 
