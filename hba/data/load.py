@@ -1,6 +1,6 @@
 """From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LazySplit, OnRead, SearchData
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
-from hba.data.splits import Splits, keep_classes, split, take_training
+from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
 from hba.utils.files import run_lock
@@ -42,29 +42,31 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) ->
 
 def find_source(config: DataConfig) -> Source:
     """The source that the settings name, with the classes asked for; DataError where there is none."""
-    columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
     place, kind = Path(config.data), "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
-    idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
-    if given := [name for name in idle if getattr(config, name)]:
+    if given := [name for name in _idle_settings(kind) if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
-    if kind == "builtin":
-        source = builtin_source(config.data, Path(config.data_root), config.download)
-    elif kind == "table":
-        source = table_source(place, columns, config.label_separator, config.skip_broken)
-    elif kind == "saved":
-        source = saved_source(place, columns)
-    elif kind == "prepared":
-        source = cached_source(place, config.stored_size)
-    else:
-        source = npz_source(place) if kind == "npz" else folder_source(place)
+    columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
+    readers: Mapping[str, Callable[[], Source]] = {
+        "builtin": lambda: builtin_source(config.data, Path(config.data_root), config.download),
+        "folder": lambda: folder_source(place),
+        "npz": lambda: npz_source(place),
+        "prepared": lambda: cached_source(place, config.stored_size),
+        "saved": lambda: saved_source(place, columns),
+        "table": lambda: table_source(place, columns, config.label_separator, config.skip_broken),
+    }
     skip_broken = config.skip_broken or kind == "prepared"
     how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
-    source = source.map(lambda pool: replace(pool, **how))
+    source = readers[kind]().map(lambda pool: replace(pool, **how))
     return source if config.classes is None else keep_classes(source, config.classes)
+
+
+def _idle_settings(kind: str) -> tuple[str, ...]:
+    """Settings that say nothing of data of the kind."""
+    columns = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
+    return (*columns, *{"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",)))
 
 
 def load_search_data(
@@ -79,15 +81,15 @@ def load_search_data(
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    train, val = search_pools(source, splits)
-    source.train.take(splits.available).check_levels()
-    n_images, n_test = len(train) + len(val), 0 if splits.test is None else len(splits.test)
+    train, val = splits.train, splits.val
+    splits.available.check_levels()
+    total, n_test = len(train) + len(val), 0 if source.test is not None else len(splits.test())
     return SearchData(
         source.name,
         source.class_names,
-        _read(train, config, on_read, total=n_images),
-        _read(val, config, on_read, before=len(train), total=n_images),
-        not_images=tuple(item for pool in source.opened for item in pool.unused),
+        _read(train, config, on_read, total=total),
+        _read(val, config, on_read, before=len(train), total=total),
+        not_images=(*source.train.unused, *(source.val.unused if source.val else ())),
         facts=source.facts,
         test_images=n_test if dataset is None else None,
         listing=None if config.data in DATASET_NAMES else (train, val),
@@ -106,21 +108,19 @@ def load_evaluation_data(
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
     source, on_read = _opened(config, on_read, dataset)
     splits = split(source, None, None, config.split_seed)
-    chosen = take_training(source, splits.available, config.train_size, config.split_seed)
-    source.train.take(splits.available).check_levels()
-    open_test, listing, unused = source.test, None, source.train.unused
-    if open_test is not None and config.data in TORCHVISION:
+    train = take_training(source, splits.available, config.train_size, config.split_seed)
+    splits.available.check_levels()
+    how: dict[str, Any] = {"not_images": source.train.unused, "facts": source.facts}
+    if config.data in TORCHVISION:
         # Opening it reads its images.
-        test = LazySplit(lambda: _read(open_test(), config))
+        test = LazySplit(lambda: _read(splits.test(), config))
     else:
-        tested = test_pool(source, splits)
-        listing = None if config.data in DATASET_NAMES else (tested,)
+        tested = splits.test()
         test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config))
-        unused += tested.unused
-    train = _read(source.train.take(chosen), config, on_read, total=len(chosen))
-    return EvaluationData(
-        source.name, source.class_names, train, test, not_images=unused, facts=source.facts, listing=listing
-    )
+        how["not_images"] += tested.unused
+        how["listing"] = None if config.data in DATASET_NAMES else (tested,)
+    images = _read(train, config, on_read, total=len(train))
+    return EvaluationData(source.name, source.class_names, images, test, **how)
 
 
 def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[Source, OnRead | None]:
@@ -143,23 +143,12 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before:
 
 def _is_streamed(pool: Pool, config: DataConfig) -> bool:
     """Whether the images of the pool are left in their files."""
-    can_stream, n_bytes = pool.items.can_stream, len(pool) * pool.items.n_channels * config.stored_size**2
-    if config.stream and not can_stream:
-        raise DataError(f"{config.data} cannot be streamed, which needs image files or prepared images; omit stream")
-    return can_stream and (n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream)
-
-
-def search_pools(source: Source, splits: Splits) -> tuple[Pool, Pool]:
-    """The images that a search trains and validates on."""
-    return source.train.take(splits.train), (source.val or source.train).take(splits.val)
-
-
-def test_pool(source: Source, splits: Splits) -> Pool:
-    """The images of the test split, which an evaluation may list."""
-    if source.test is not None:
-        return source.test()
-    assert splits.test is not None
-    return source.train.take(splits.test)
+    if not pool.items.can_stream:
+        if config.stream:
+            raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
+        return False
+    n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
+    return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
@@ -184,7 +173,7 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     with run_lock(folder):
         check_out(folder)
         source = find_source(config)
-        source.train.take(split(source, None, None, config.split_seed).available).check_levels()
+        split(source, None, None, config.split_seed).available.check_levels()
         return write_cache(folder, source, on_read)
 
 

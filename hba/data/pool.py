@@ -225,11 +225,6 @@ class Source:
     test_size: int | None = None
     facts: tuple[str, ...] = ()
 
-    @property
-    def opened(self) -> tuple[Pool, ...]:
-        """The pools that a search may open."""
-        return (self.train,) if self.val is None else (self.train, self.val)
-
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """The source with the pools that the function makes of each pool."""
         val, test = self.val and function(self.val), self.test

@@ -4,7 +4,7 @@ Images of several labels are drawn at random instead: no split can have the shar
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -26,16 +26,16 @@ COMMENT = re.compile(r"(^|\s)#.*")
 
 @dataclass(frozen=True)
 class Splits:
-    """Sorted indices into a source's pools. test is None where the source has a test pool.
+    """Pools of a source's images, each in the order of its source. test is the source's own, where it has one.
 
-    available: all of the training pool that is not test. train is a part of it, and so is val unless the source has
+    available: all of the training images that are not test. train is a part of it, and so is val unless the source has
     a validation pool.
     """
 
-    available: np.ndarray
-    train: np.ndarray
-    val: np.ndarray
-    test: np.ndarray | None
+    available: Pool
+    train: Pool
+    val: Pool
+    test: Callable[[], Pool]
 
 
 def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
@@ -44,22 +44,19 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     None: a fifth of the images for validation, all the rest for training. The test split depends on the seed alone, not
     on the other sizes. DataError for sizes that do not fit.
     """
-    labels = source.train.labels
-    available, test = np.arange(len(labels)), None
-    parts = [name for name, own in (("train", None), ("val", source.val), ("test", source.test)) if own is None]
+    available, test, val = source.train, source.test, source.val
+    parts = [name for name, own in (("train", None), ("val", val), ("test", test)) if own is None]
     _check_classes(source, parts)
-    if source.test is None:
-        size = source.test_size or _default_size(source, labels)
-        test = _take(source, labels, available, size, keep=len(parts) - 1, seed=seed, part="test")
-        available = np.setdiff1d(available, test)
-    if source.val is not None:
-        own = source.val.labels
-        val, rest = _take(source, own, np.arange(len(own)), val_size, keep=0, seed=seed, part="val"), available
+    if test is None:
+        size = source.test_size or _default_size(source, available)
+        drawn, available = _take(source, available, size, keep=len(parts) - 1, seed=seed, part="test")
+    if val is not None:
+        val, rest = _take(source, val, val_size, keep=0, seed=seed, part="val")[0], available
     else:
-        val_size = val_size or _default_size(source, labels[available])
-        val = _take(source, labels, available, val_size, keep=1, seed=seed, part="val")
-        rest = np.setdiff1d(available, val)
-    return Splits(available, take_training(source, rest, train_size, seed), val, test)
+        val, rest = _take(
+            source, available, val_size or _default_size(source, available), keep=1, seed=seed, part="val"
+        )
+    return Splits(available, take_training(source, rest, train_size, seed), val, test or (lambda: drawn))
 
 
 def _check_classes(source: Source, parts: Sequence[str]) -> None:
@@ -73,29 +70,26 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
         raise DataError(f"{what} {needed}; add some, or choose classes without it")
 
 
-def take_training(source: Source, indices: np.ndarray, size: int | None, seed: int) -> np.ndarray:
-    """All of the indices into the training pool, or a part of `size` of them, stratified for single labels."""
-    return _take(source, source.train.labels, indices, size, keep=0, seed=seed, part="train")
+def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
+    """The training images, or `size` of them, stratified for single labels."""
+    return _take(source, pool, size, keep=0, seed=seed, part="train")[0]
 
 
-def _default_size(source: Source, labels: np.ndarray) -> int:
-    fewest = 1 if is_multi_label(labels) else len(source.class_names)
-    return max(fewest, round(DEFAULT_FRACTION * len(labels)))
+def _default_size(source: Source, pool: Pool) -> int:
+    fewest = 1 if is_multi_label(pool.labels) else len(source.class_names)
+    return max(fewest, round(DEFAULT_FRACTION * len(pool)))
 
 
-def _take(
-    source: Source, all_labels: np.ndarray, indices: np.ndarray, size: int | None, *, keep: int, seed: int, part: str
-) -> np.ndarray:
-    """`size` of the indices, at least one of each class, leaving at least `keep` of each class; None takes all.
+def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str) -> tuple[Pool, Pool]:
+    """`size` of the images, at least one of each class, and the others, at least `keep` of each class; None takes all.
 
-    Of several labels an image, any `size` of the indices, leaving at least `keep`.
+    Of several labels an image, any `size` of the images, leaving at least `keep`.
     """
     if size is None:
-        return indices
-    labels = all_labels[indices]
-    is_multi = is_multi_label(labels)
+        return pool, pool.take(np.arange(0))
+    labels, is_multi = pool.labels, is_multi_label(pool.labels)
     n_classes = 1 if is_multi else len(np.unique(labels))
-    most = len(indices) - keep * n_classes
+    most = len(pool) - keep * n_classes
     if not n_classes <= size <= most:
         raise DataError(
             f"{part}_size must lie between {n_classes}, one image{'' if is_multi else ' for each class'}, and {most}, "
@@ -103,14 +97,14 @@ def _take(
         )
     rng = np.random.default_rng(seed)
     if is_multi:
-        chosen = rng.permutation(len(indices))[:size]
+        chosen = rng.permutation(len(pool))[:size]
         if not labels[chosen].any():
             raise DataError(f"no image drawn for {part} has a label: choose a larger split, or another split seed")
-        return np.sort(indices[chosen])
-    classes, counts = np.unique(labels, return_counts=True)
-    shares = _shares(counts, counts - keep, size)
-    drawn = [rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, shares, strict=True)]
-    return np.sort(indices[np.concatenate(drawn)])
+    else:
+        classes, counts = np.unique(labels, return_counts=True)
+        shares = zip(classes, _shares(counts, counts - keep, size), strict=True)
+        chosen = np.concatenate([rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in shares])
+    return pool.take(np.sort(chosen)), pool.take(np.setdiff1d(np.arange(len(pool)), chosen))
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, hashes_of
 from hba.data.leakage import SeenCount, SeenImages, all_hashes
-from hba.data.load import find_source, search_pools, test_pool
+from hba.data.load import find_source
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.report.results import LeakageReport
@@ -60,9 +60,8 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
         its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
     except HbaError:
         return None
-    test = test_pool(source, split(source, None, None, config.split_seed))
-    seen = SeenImages.of(its_source.train.items.hashed_by, all_hashes(search_pools(its_source, its_splits)))
-    return seen.overlap(all_hashes([test]))
+    seen = SeenImages.of(its_splits.train.items.hashed_by, all_hashes([its_splits.train, its_splits.val]))
+    return seen.overlap(all_hashes([split(source, None, None, config.split_seed).test()]))
 
 
 def notes_on(
