@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from hba.data.config import DataConfig
-from hba.data.load import IDLE
-from hba.data.load import prepare as prepared
+from hba.data.load import IDLE, prepare as prepared
 from hba.errors import SettingsError
 from hba.utils.progress import ProgressBar
 from hba.utils.text import counted

@@ -22,8 +22,7 @@ from hba.policy_search.config import SearchConfig
 from hba.report.findings import evaluation_words, network_measured
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import FOLDER_NAME, CallbackList
-from hba.utils.text import counted, first_of, percent
-from hba.utils.text import duration as duration_words
+from hba.utils.text import counted, duration as duration_words, first_of, percent
 
 from .help import SectionedCommand
 from .main import INTERRUPTED

@@ -11,51 +11,62 @@ times slower than with threads that yield their core.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hba.errors import HbaError
-from hba.utils.devices import VERSION as __version__
+from hba.errors import HbaError as HbaError
+from hba.utils.devices import VERSION
 from hba.utils.imports import lazy_names
 
 if TYPE_CHECKING:
-    from hba import algorithms as algorithms
-    from hba import config as config
-    from hba import data as data
-    from hba import errors as errors
-    from hba import exports as exports
-    from hba import hypernet as hypernet
-    from hba import importers as importers
-    from hba import models as models
-    from hba import operations as operations
-    from hba import policy as policy
-    from hba import policy_evaluation as policy_evaluation
-    from hba import policy_search as policy_search
-    from hba import preprocessing as preprocessing
-    from hba import regularization as regularization
-    from hba import report as report
-    from hba import schedule as schedule
-    from hba import text as text
-    from hba import training as training
-    from hba import utils as utils
-    from hba.exports import export
-    from hba.hypernet import HyperNetwork
-    from hba.importers import import_policy
-    from hba.operations import OPERATIONS, Operation, register_operation
-    from hba.policy.module import Policy
-    from hba.policy.space import SearchSpace
-    from hba.policy.spaces import SPACES, search_space
-    from hba.policy_evaluation import EvaluationCallback, EvaluationResult, Verdict, evaluate
-    from hba.policy_search.callbacks import SearchCallback, TensorBoardLogger
-    from hba.policy_search.result import SearchPlan, SearchResult
-    from hba.policy_search.search import search
-    from hba.policy_search.seeds import repeated_search
-    from hba.regularization.groups import register_regularizer
-    from hba.regularization.regularizer import Hyperparameter, Regularizer
-    from hba.report.compare import Comparison, compare
-    from hba.report.over_seeds import OverSeeds
-    from hba.report.page import write_report
-    from hba.schedule.library import load_policy, policy_names
-    from hba.schedule.schedule import Schedule
-    from hba.schedule.transform import PolicyTransform
-    from hba.training.augmentation import Augmentation
+    from hba import (
+        algorithms as algorithms,
+        config as config,
+        data as data,
+        errors as errors,
+        exports as exports,
+        hypernet as hypernet,
+        importers as importers,
+        models as models,
+        operations as operations,
+        policy as policy,
+        policy_evaluation as policy_evaluation,
+        policy_search as policy_search,
+        preprocessing as preprocessing,
+        regularization as regularization,
+        report as report,
+        schedule as schedule,
+        text as text,
+        training as training,
+        utils as utils,
+    )
+    from hba.exports import export as export
+    from hba.hypernet import HyperNetwork as HyperNetwork
+    from hba.importers import import_policy as import_policy
+    from hba.operations import (
+        OPERATIONS as OPERATIONS,
+        Operation as Operation,
+        register_operation as register_operation,
+    )
+    from hba.policy.module import Policy as Policy
+    from hba.policy.space import SearchSpace as SearchSpace
+    from hba.policy.spaces import SPACES as SPACES, search_space as search_space
+    from hba.policy_evaluation import (
+        EvaluationCallback as EvaluationCallback,
+        EvaluationResult as EvaluationResult,
+        Verdict as Verdict,
+        evaluate as evaluate,
+    )
+    from hba.policy_search.callbacks import SearchCallback as SearchCallback, TensorBoardLogger as TensorBoardLogger
+    from hba.policy_search.result import SearchPlan as SearchPlan, SearchResult as SearchResult
+    from hba.policy_search.search import search as search
+    from hba.policy_search.seeds import repeated_search as repeated_search
+    from hba.regularization.groups import register_regularizer as register_regularizer
+    from hba.regularization.regularizer import Hyperparameter as Hyperparameter, Regularizer as Regularizer
+    from hba.report.compare import Comparison as Comparison, compare as compare
+    from hba.report.over_seeds import OverSeeds as OverSeeds
+    from hba.report.page import write_report as write_report
+    from hba.schedule.library import load_policy as load_policy, policy_names as policy_names
+    from hba.schedule.schedule import Schedule as Schedule
+    from hba.schedule.transform import PolicyTransform as PolicyTransform
+    from hba.training.augmentation import Augmentation as Augmentation
 
 _NAMES = {
     "hba.exports": ("export",),
@@ -80,6 +91,7 @@ _NAMES = {
     "hba.schedule.transform": ("PolicyTransform",),
     "hba.training.augmentation": ("Augmentation",),
 }
+__version__ = VERSION
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _FOLDERS = [file.parent.name for file in Path(__file__).parent.glob("*/__init__.py")]
 
@@ -89,42 +101,7 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "policies").is_dir():
     __path__.append(str(_CHECKOUT))
 
-__all__ = [
-    "OPERATIONS",
-    "SPACES",
-    "Augmentation",
-    "Comparison",
-    "EvaluationCallback",
-    "EvaluationResult",
-    "HbaError",
-    "HyperNetwork",
-    "Hyperparameter",
-    "Operation",
-    "OverSeeds",
-    "Policy",
-    "PolicyTransform",
-    "Regularizer",
-    "Schedule",
-    "SearchCallback",
-    "SearchPlan",
-    "SearchResult",
-    "SearchSpace",
-    "TensorBoardLogger",
-    "Verdict",
-    "__version__",
-    "compare",
-    "evaluate",
-    "export",
-    "import_policy",
-    "load_policy",
-    "policy_names",
-    "register_operation",
-    "register_regularizer",
-    "repeated_search",
-    "search",
-    "search_space",
-    "write_report",
-]
+__all__ = sorted([*_MODULES, "HbaError", "__version__"])
 
 if not TYPE_CHECKING:
     # A type checker that saw __getattr__ would take any name for a public one.

@@ -16,7 +16,7 @@ from hba.data.images import Colors
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import Start, find_model
-from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_facts
+from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_config
 from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.utils.devices import check_device_name
@@ -164,8 +164,8 @@ class TrainingConfig(DataConfig):
         """Mean and standard deviation to standardise by; None for those of the training images."""
         if self.pretrained is None or self.standardize_by == "images":
             return None
-        facts = timm_facts(self.model)
-        return facts.mean, facts.std
+        found = timm_config(self.model)
+        return tuple(found.mean), tuple(found.std)
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -200,7 +200,8 @@ class TrainingConfig(DataConfig):
     def side(self) -> int:
         """Side in pixels of the images: image_size, else that of the pretrained weights, else that of the data."""
         if self.image_size is None and self.pretrained is not None:
-            return timm_facts(self.model).image_size
+            size: int = timm_config(self.model).input_size[-1]
+            return size
         return super().side
 
     @property

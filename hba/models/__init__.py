@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -49,35 +48,19 @@ MODELS: Mapping[str, Build] = MappingProxyType(
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 
 
-class Family(NamedTuple):
-    """Networks whose names hold numbers. is_valid: of these numbers. needs: what they must be, in words."""
-
-    network: Callable[..., nn.Module]
-    is_valid: Callable[..., bool] = lambda width: width >= 1
-    needs: str = "a width of 1 or more"
-
-
-PATTERNS: Mapping[str, Family] = MappingProxyType(
+SIZES = range(1, 1 << 16)
+PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = MappingProxyType(
     {
-        "wrn-<depth>-<width>": Family(
-            WideResNet,
-            lambda depth, width: depth >= 10 and depth % 6 == 4 and width >= 1,
-            "depth 10, 16, 22, ... and width 1 or more",
-        ),
-        "shake-shake-26-2x<width>d": Family(
-            ShakeShake, lambda width: width >= 2 and width % 2 == 0, "an even width of 2 or more"
-        ),
-        "pyramidnet-<depth>-<alpha>": Family(
-            PyramidNet,
-            lambda depth, alpha: depth >= 11 and depth % 9 == 2 and alpha >= 1,
-            "depth 11, 20, 29, ... and alpha 1 or more",
-        ),
-        "alexnet-stn-<width>": Family(AlexNetSTN),
-        "vgg-16-stn-<width>": Family(VGG16STN),
-        "simple-cnn-<width>": Family(SimpleCNN),
-        "mlp-<width>": Family(MLP),
+        "wrn-<depth>-<width>": (WideResNet, SIZES[9::6], SIZES),
+        "shake-shake-26-2x<width>d": (ShakeShake, SIZES[1::2]),
+        "pyramidnet-<depth>-<alpha>": (PyramidNet, SIZES[10::9], SIZES),
+        "alexnet-stn-<width>": (AlexNetSTN, SIZES),
+        "vgg-16-stn-<width>": (VGG16STN, SIZES),
+        "simple-cnn-<width>": (SimpleCNN, SIZES),
+        "mlp-<width>": (MLP, SIZES),
     }
 )
+"""Networks whose names hold numbers, which they take before the number of classes, and what each number may be."""
 IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
 """Networks for 224x224 pixels and 1000 classes; all others are for 32x32, and counted at 10 classes."""
 
@@ -91,12 +74,13 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
         return MODELS[name]
     if name.startswith(PREFIX):
         return find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag)
-    for pattern, family in PATTERNS.items():
+    for pattern, (network, *allowed) in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
             numbers = [int(one) for one in match.groups()]
-            if not family.is_valid(*numbers):
-                raise SettingsError(f"the model {pattern} needs {family.needs}, got {name}")
-            return partial(family.network, *numbers)
+            if any(number not in one for number, one in zip(numbers, allowed, strict=True)):
+                needed = " and ".join(", ".join(map(str, one[:3])) for one in allowed)
+                raise SettingsError(f"the model {pattern} needs the numbers {needed}, ..., got {name}")
+            return partial(network, *numbers)
     raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {PREFIX}<name>")
 
 

@@ -1,14 +1,12 @@
 """The networks of timm, an optional dependency: building them, loading pretrained weights, and freezing parts."""
 
-import difflib
 import hashlib
 import io
-import logging
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,14 +36,9 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
     """
     timm = import_extra("timm", "timm", f"model '{PREFIX}{name}'")
     architecture, _, tag = name.partition(".")
-    known = timm.list_models()
-    if tag and may_have_tag:
-        known = timm.list_pretrained(f"{architecture}.*")
-    if name not in known:
-        similar = difflib.get_close_matches(name, known, n=3)
+    if name not in (timm.list_pretrained(f"{architecture}.*") if tag and may_have_tag else timm.list_models()):
         raise SettingsError(
-            f"unknown timm model {name!r}; similar: {', '.join(similar) or 'none'}; timm.list_models() lists all, and "
-            "a tag of weights needs pretrained"
+            f"unknown timm model {name!r}; timm.list_models() lists all, and a tag of weights needs pretrained"
         )
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
@@ -54,58 +47,44 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
     return build
 
 
-class TimmFacts(NamedTuple):
-    """timm's configuration of pretrained weights.
+def timm_config(name: str) -> Any:
+    """timm's PretrainedCfg of the network `timm:NAME`, or of the weights `timm:NAME.TAG`; SettingsError without one.
 
-    mean, std: by channel, for images in [0, 1]. image_size: side in pixels that they were trained with. heads: names of
-    the layers whose size is the number of classes. has_weights: whether timm can download some.
+    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images that they were trained with.
+    classifier: names of the layers whose size is the number of classes. has_weights: whether timm can download some.
     """
+    find_timm_network(name.removeprefix(PREFIX), may_have_tag=True)
+    from timm.models import get_pretrained_cfg
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    image_size: int
-    heads: tuple[str, ...]
-    has_weights: bool
-
-
-def timm_facts(name: str) -> TimmFacts:
-    """Facts of the network `timm:NAME`, or of the weights `timm:NAME.TAG`; SettingsError if timm has none."""
-    found_name = name.removeprefix(PREFIX)
-    find_timm_network(found_name, may_have_tag=True)
-    import timm
-
-    found = timm.models.get_pretrained_cfg(found_name)
+    found: Any = get_pretrained_cfg(name.removeprefix(PREFIX))
     if found is None or not found.classifier:
         raise SettingsError(f"timm has no configuration of weights of {name}; choose another network")
-    heads = (found.classifier,) if isinstance(found.classifier, str) else tuple(found.classifier)
-    return TimmFacts(tuple(found.mean), tuple(found.std), found.input_size[-1], heads, bool(found.has_weights))
+    return found
+
+
+def heads_of(name: str) -> Sequence[str]:
+    """Names of the layers of the network `timm:NAME` whose size is the number of classes."""
+    classifier = timm_config(name).classifier
+    return (classifier,) if isinstance(classifier, str) else classifier
 
 
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
     digest = hashlib.sha256()
-    # huggingface_hub logs its retries.
-    logging.disable(logging.CRITICAL)
     try:
         if source != TIMM:
             content = Path(source).read_bytes()
             digest.update(content)
             return _parsed(source, content), digest.hexdigest()
-        if not timm_facts(model).has_weights:
-            raise ValueError("timm has none")
         import timm
 
         weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
-    except MemoryError:
-        raise
     except Exception as error:
         raise SettingsError(
             f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)}); pretrained needs "
             f"`{TIMM}`, a file .safetensors, or a state dict as `torch.save(network.state_dict(), FILE)` writes it, by "
             f"itself or as {' or '.join(map(repr, INSIDE))} in a checkpoint"
         ) from None
-    finally:
-        logging.disable(logging.NOTSET)
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -227,13 +206,13 @@ class Start:
 
     def give(self, network: nn.Module) -> None:
         """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit."""
-        heads = timm_facts(self.model).heads
+        heads = heads_of(self.model)
         load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 
     def note(self, network: nn.Module, n_classes: int) -> str:
         """One sentence on a network that was started so: its weights, its head, and what is frozen."""
-        has_head = has_its_head(network, self.read(), timm_facts(self.model).heads)
+        has_head = has_its_head(network, self.read(), heads_of(self.model))
         head = f"head for {counted(n_classes, 'class', 'classes')}"
         head = f"their own {head}" if has_head else f"a new {head}, which the seed decides"
         parameters = list(network.parameters())

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
 from hba.policy.space import LARGEST_LOGIT, SearchSpace
-from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER
-from hba.regularization.regularizer import Hyperparameter
+from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER, Hyperparameter
 from hba.utils.text import unknown
 
 if TYPE_CHECKING:

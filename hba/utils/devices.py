@@ -7,8 +7,7 @@ import functools
 import platform
 import signal
 from collections.abc import Callable, Hashable, Iterator
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
+from importlib.metadata import PackageNotFoundError, version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import Result
-from commands import make_images, rows_in, said
-from commands import run as run_command
+from commands import make_images, rows_in, run as run_command, said
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import DivergedError

@@ -18,8 +18,7 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS
 from hba.operations.apply import apply_steps
-from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images
-from hba.packed import images as packed_images
+from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, images as packed_images
 from hba.packed.program import Program, code_of, compiled
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy

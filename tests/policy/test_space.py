@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from own_operations import DARKEN, GAMMA
 from paper_table import PAPER_RANGES
 from torch import Tensor

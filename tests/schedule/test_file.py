@@ -9,8 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 from fuzzed import check_schedule, schedule_texts
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from own_operations import DARKEN, GAMMA, gamma
 
 import hba

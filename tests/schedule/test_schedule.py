@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tuned_schedules import POLICY, alone, both
 
 from hba.errors import ScheduleError
