@@ -1,6 +1,6 @@
 """Figures of a page: matplotlib's SVG, put into the page itself.
 
-Matplotlib writes each colour as a number. Those of COLORS become variables of page.css, so that a figure follows the
+Matplotlib writes each colour as a number. Those of VARIABLES become variables of page.css, so that a figure follows the
 page from light to dark. Texts stay texts, in the page's font. Matplotlib is imported when the first figure is drawn.
 """
 
@@ -18,14 +18,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.report.results import EvaluationResult
 from hba.report.samples import Samples
-from hba.schedule.pictures import (
-    MAGNITUDE_COLOR,
-    PROBABILITY_COLOR,
-    REGULARIZER_COLOR,
-    Panel,
-    augmented_copies,
-    shown,
-)
+from hba.schedule.pictures import COLORS, Panel, augmented_copies, shown
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import key_epochs, spaced
 from hba.utils.text import counted, percent, points
@@ -35,15 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, MUTED, RULE, BETTER, WORSE = "#1e1d1b", "#66635c", "#dcd8d0", "#009e73", "#d55e00"
-COLORS: Mapping[str, str] = {
-    INK: "ink",
-    MUTED: "muted",
-    RULE: "rule",
-    BETTER: "better",
-    WORSE: "worse",
-    PROBABILITY_COLOR: "probability",
-    MAGNITUDE_COLOR: "magnitude",
-    REGULARIZER_COLOR: "regularizer",
+VARIABLES: Mapping[str, str] = {
+    **{INK: "ink", MUTED: "muted", RULE: "rule", BETTER: "better", WORSE: "worse"},
+    **{color: kind for kind, color in COLORS.items()},
 }
 """The variable of page.css for each colour that is drawn."""
 STYLE: dict[Any, Any] = {
@@ -82,7 +69,7 @@ def svg(draw: Callable[["Figure"], None], description: str, width: float, height
     text = re.sub(r'<g id="[^"]*"', "<g", text.partition(">")[2])
     # Two decimals of a point are enough for any screen.
     text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
-    text = re.sub("|".join(COLORS), lambda found: f"var(--{COLORS[found[0]]})", text)
+    text = re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", text)
     size = f"0 0 {72 * width:g} {72 * height:g}"
     return Markup(f'<svg viewBox="{size}" role="img" aria-label="{escape(description)}">{text}')
 
@@ -142,7 +129,7 @@ def metrics_figure(title: str, lines: Mapping[str, Mapping[int, float]], digits:
     def draw(figure: "Figure") -> None:
         figure.subplots_adjust(0.1, 0.17, 0.97, 0.97)
         axes = figure.subplots()
-        for (name, line), color in zip(lines.items(), (MAGNITUDE_COLOR, PROBABILITY_COLOR), strict=False):
+        for (name, line), color in zip(lines.items(), (COLORS["magnitude"], COLORS["probability"]), strict=False):
             epochs = sorted(line)
             shown = [epochs[index] for index in spaced(len(epochs), 200)]
             dot = "." if len(epochs) == 1 or len(epochs) <= epochs[-1] - epochs[0] else ""
@@ -165,7 +152,7 @@ def errors_figure(results: EvaluationResult) -> Markup:
     def draw(axes: "Axes", place: int) -> None:
         row = results.rows[place]
         heights = [place + 0.6 * ((seeds.index(seed) + 1) / (len(seeds) + 1) - 0.5) for seed in row.seeds]
-        axes.plot(row.test_error_percent, heights, "o", color=PROBABILITY_COLOR if place == 0 else MUTED, ms=3)
+        axes.plot(row.test_error_percent, heights, "o", color=COLORS["probability"] if place == 0 else MUTED, ms=3)
         if row.mean is not None:
             axes.plot([row.mean] * 2, [place - 0.35, place + 0.35], color=INK)
 

@@ -34,17 +34,14 @@ def unmovable(operations: Iterable[Operation]) -> list[str]:
     return [one.name for one in operations if one.moves_pixels is None or (one.moves_pixels and not one.interpolation)]
 
 
-def moved(annotation: Any, drawn: Sequence[OpSample], size: Size) -> Any:
-    """The annotation of an image of that size after what was drawn for the image; same type, dtype and shape.
+def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
+    """The annotation of an image after what was drawn for the image; same type, dtype and shape.
 
     Masks show the nearest pixel, and 0 where they show what was outside. Boxes are the smallest around their moved
-    corners, cut off at the image's border as torchvision does. Raises TypeError for what belongs to an image of another
-    size, and for rotated boxes.
+    corners, cut off at the image's border as torchvision does. Raises TypeError for rotated boxes.
     """
     is_mask = isinstance(annotation, tv_tensors.Mask)
-    of_size = tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
-    if of_size != size:
-        raise TypeError(f"the {type(annotation).__name__} must be of the image's size {size}, got {of_size}")
+    size: Size = tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
     moves = [one for one in drawn if one.operation.moves_pixels]
     if not moves or 0 in size:
         return annotation

@@ -50,7 +50,7 @@ class OperationEntry(_Strict):
     unit: str | None
     identity: float | None
     signed: bool
-    interpolation: Literal["nearest", "bilinear"] | None = None
+    interpolation: Literal["nearest", "bilinear"] = "nearest"
     function: str | None = None
 
 
@@ -188,22 +188,18 @@ def parse(text: str) -> dict[str, Any]:
 def _operation(row: OperationEntry) -> Operation:
     """The operation of a row, with the file's range; any other difference in meaning is refused."""
     try:
-        known = find_operation(row.name).with_interpolation(row.interpolation or "nearest")
+        known = find_operation(row.name).with_interpolation(row.interpolation)
     except SettingsError as error:
         own = (
             f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
         )
         raise ScheduleError(f"{error}{own}") from None
     entry = _operation_entry(known)
-    if _meaning(OperationEntry(**entry)) != _meaning(row):
+    # A function may have moved, and the file has a range of its own.
+    same, given = (one.model_dump(exclude={"magnitude_range", "function"}) for one in (OperationEntry(**entry), row))
+    if same != given or (known.magnitude_range is None) != (row.magnitude_range is None):
         raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
     return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
-
-
-def _meaning(entry: OperationEntry) -> tuple[Any, ...]:
-    """What makes a magnitude mean the same: not the range, nor the path of a function, which may have moved."""
-    is_bilinear, has_magnitude = entry.interpolation == "bilinear", entry.magnitude_range is not None
-    return entry.unit, entry.identity, entry.signed, is_bilinear, has_magnitude
 
 
 def json_schema() -> dict[str, Any]:

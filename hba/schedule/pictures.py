@@ -39,21 +39,18 @@ if TYPE_CHECKING:
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 5
 MOST_POINTS = 100
 """Epochs at which a curve is drawn; more cannot be seen."""
-PROBABILITY_COLOR = "#1f5fa8"
-MAGNITUDE_COLOR = "#d1660f"
-REGULARIZER_COLOR = "#0b6e4f"
+COLORS = {"probability": "#1f5fa8", "magnitude": "#d1660f", "regularizer": "#0b6e4f"}
 COPY_STYLES = ("-", "--", ":", "-.")
 SINGLE = {1: "."}
 """The marker of a curve of a single epoch, which is no line."""
-BAND_ALPHA = 0.15
 MOST_SIDE = 160
 """In pixels; larger images are shown smaller."""
 DOTS_PER_INCH = 110
 
 
 class Panel(NamedTuple):
-    """One plot over epochs. name: of an operation, a regularizer or a group of them. ends: for each quantity its kind,
-    which is probability, magnitude or regularizer, and its first and last value. draw: draws it, without title.
+    """One plot over epochs. name: of an operation or a regularizer. ends: for each quantity its kind, which is one of
+    COLORS, and its first and last value. draw: draws it, without title.
     """
 
     name: str
@@ -65,40 +62,27 @@ def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
     Each operation has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy, with
-    bands of one spread of logits to either side. Regularizers come last, in natural units, those of a group that have
-    one range together.
+    bands of one spread of logits to either side. Regularizers come last, in natural units.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
     rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
-    x = np.array(epochs) + 1
-    bands = band(rows) if rows.spread.any() else ()
+    x, bands = np.array(epochs) + 1, band(rows) if rows.spread.any() else ()
     found = []
     for operation in rows.space.operations:
-        kinds = ["probability"] if operation.magnitude_range is None else ["probability", "magnitude"]
-        means = {kind: copies_of(rows, operation, kind).mean(axis=1) for kind in kinds}
-        ends = [(kind, f"{operation.unit or kind} {_from_to(mean)}") for kind, mean in means.items()]
-        ends[0] = ("probability", f"probability {_from_to(means['probability'], '.2f')}")
+        ends = [("probability", f"probability {_from_to(copies_of(rows, operation, 'probability'), '.2f')}")]
+        if operation.magnitude_range is not None:
+            copies = copies_of(rows, operation, "magnitude")
+            ends.append(("magnitude", f"{operation.unit or 'magnitude'} {_from_to(copies)}"))
         found.append(Panel(operation.name, ends, partial(_draw_operation, x, rows, bands, operation)))
-    by_range: dict[tuple[object, ...], list[RegularizerSummary]] = {}
-    for summary in summarize_regularizers(rows):
-        one = summary.hyperparameter
-        by_range.setdefault((one.group, one.low, one.high, one.scale, one.unit), []).append(summary)
-    for together in by_range.values():
-        first = together[0].hyperparameter
-        ends = [
-            (
-                "regularizer",
-                f"{one.hyperparameter.own_name} {_from_to(one.values)} {one.hyperparameter.unit or ''}".strip(),
-            )
-            for one in together
-        ]
-        name = first.name if len(together) == 1 else first.group
-        found.append(Panel(name, ends, partial(_draw_regularizers, x, together)))
+    for one in summarize_regularizers(rows):
+        words = f"{_from_to(np.array(one.values)[:, None])} {one.hyperparameter.unit or ''}".rstrip()
+        found.append(Panel(one.hyperparameter.name, [("regularizer", words)], partial(_draw_regularizer, x, one)))
     return found
 
 
-def _from_to(values: Sequence[float] | np.ndarray, form: str = ".3g") -> str:
-    before, after = format(values[0], form), format(values[-1], form)
+def _from_to(copies: np.ndarray, form: str = ".3g") -> str:
+    """The mean of copies (epochs, copies) in the first and the last epoch."""
+    before, after = (format(copies[epoch].mean(), form) for epoch in (0, -1))
     return before if before == after else f"{before} → {after}"
 
 
@@ -107,7 +91,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     from matplotlib.figure import Figure
 
     found = panels(schedule)
-    n_columns = MOST_COLUMNS if schedule.space.operations else max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
+    n_columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
     n_rows = -(-len(found) // n_columns)
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
@@ -130,49 +114,32 @@ def _draw_operation(
     x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, panel: "Axes"
 ) -> None:
     """bands: the schedules at their lower and their upper ends, or none."""
-    panel.set_ylim(-0.02, 1.02)
-    panel.tick_params(axis="y", labelcolor=PROBABILITY_COLOR)
-    _draw_copies(x, rows, bands, operation, "probability", panel)
-    if operation.magnitude_range is None:
-        return
-    low, high = sorted(operation.magnitude_range)
-    right = panel.twinx()
-    margin = 0.02 * (high - low) or 0.5
-    right.set_ylim(low - margin, high + margin)
-    right.tick_params(axis="y", labelcolor=MAGNITUDE_COLOR)
-    right.set_ylabel(operation.unit or "", color=MAGNITUDE_COLOR, fontsize=8)
-    _draw_copies(x, rows, bands, operation, "magnitude", right)
+    axes_of = {"probability": (panel, 0.0, 1.0)}
+    if operation.magnitude_range is not None:
+        low, high = sorted(operation.magnitude_range)
+        axes_of["magnitude"] = (panel.twinx(), low, high)
+    for kind, (axes, low, high) in axes_of.items():
+        margin = 0.02 * (high - low) or 0.5
+        axes.set_ylim(low - margin, high + margin)
+        axes.tick_params(axis="y", labelcolor=COLORS[kind])
+        if kind == "magnitude":
+            axes.set_ylabel(operation.unit or "", color=COLORS[kind], fontsize=8)
+        for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
+            axes.fill_between(x, below, above, color=COLORS[kind], alpha=0.15, linewidth=0)
+        for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
+            axes.plot(x, curve, style, color=COLORS[kind], marker=SINGLE.get(len(x)))
 
 
-def _draw_copies(
-    x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, kind: str, panel: "Axes"
-) -> None:
-    """A line for each copy, with its band."""
-    color = PROBABILITY_COLOR if kind == "probability" else MAGNITUDE_COLOR
-    for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
-        panel.fill_between(x, below, above, color=color, alpha=BAND_ALPHA, linewidth=0)
-    for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
-        panel.plot(x, curve, style, color=color, marker=SINGLE.get(len(x)))
-
-
-def _draw_regularizers(x: np.ndarray, together: Sequence[RegularizerSummary], panel: "Axes") -> None:
-    """A line for each of these, which have one range."""
-    first = together[0].hyperparameter
-    if first.scale == "log":
+def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes") -> None:
+    one = summary.hyperparameter
+    margin = 0.02 * (one.high - one.low)
+    panel.set_ylim(one.low - margin, one.high + margin)
+    if one.scale == "log":
         panel.set_yscale("log")
-        panel.set_ylim(first.low, first.high)
+        panel.set_ylim(one.low, one.high)
         panel.yaxis.set_major_formatter("{x:g}")
-    else:
-        margin = 0.02 * (first.high - first.low)
-        panel.set_ylim(first.low - margin, first.high + margin)
-    panel.set_ylabel(first.unit or "", fontsize=8)
-    # Shades tell apart more lines than styles do.
-    shades = np.linspace(1, 0.35, len(together))
-    for one, shade, style in zip(together, shades, itertools.cycle(COPY_STYLES), strict=False):
-        name = one.hyperparameter.own_name
-        panel.plot(x, one.values, style, color=REGULARIZER_COLOR, alpha=shade, marker=SINGLE.get(len(x)), label=name)
-    if len(together) > 1:
-        panel.legend(fontsize=6 if len(together) > 4 else 7, ncols=1 + len(together) // 6)
+    panel.set_ylabel(one.unit or "", fontsize=8)
+    panel.plot(x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x)))
 
 
 class AugmentedCopy(NamedTuple):

@@ -18,14 +18,16 @@ from hba.packed import apply_to_array
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.module import check_range
 from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
-from hba.schedule.annotations import ANNOTATIONS, Size, moved, unmovable
+from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.settings import whole_number
-from hba.utils.text import first_of
 
+IMAGE_FORMS = (
+    "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), or tensors "
+    "(..., C, H, W), uint8 or floating point, with C 1 or 3, or as many as the schedule's fill has; give other levels "
+    "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
+)
 PIL_MODES = ("L", "RGB")
 NOT_SET = -1.0
-SCALED = "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
-IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
 def _is_plain_tensor(given: Any) -> bool:
@@ -66,7 +68,10 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     DataLoader seeds for each worker.
     """
 
-    _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
+    _transformed_types = (
+        *(PIL.Image.Image, tv_tensors.Image, tv_tensors.Video),
+        *(*ANNOTATIONS, _is_image_array, _is_plain_tensor),
+    )
 
     def __init__(self, schedule: Any) -> None:
         # A Schedule, whose module imports this one.
@@ -110,49 +115,40 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         position = float(self._position)
         return self.schedule.epochs - 1 if position == NOT_SET else position
 
-    def check_inputs(self, flat_inputs: list[Any]) -> None:
-        annotation = next((given for given in flat_inputs if isinstance(given, ANNOTATIONS)), None)
-        if annotation is not None and (names := unmovable(self.schedule.space.operations)):
-            raise TypeError(
-                f"{type(annotation).__name__} must move as the image does, and {', '.join(names)} does not say how; "
-                "register an operation that moves nothing with moves_pixels=False"
-            )
-        images = [given for given in flat_inputs if isinstance(given, (PIL.Image.Image, *IMAGE_TENSORS))]
-        tensors = [] if images else [given for given in flat_inputs if _is_plain_tensor(given)]
-        images += [*filter(_is_image_array, flat_inputs), *tensors[:1]]
-        if not images:
-            raise TypeError(
-                f"Found no image in the sample ({_kinds(flat_inputs)}); images are PIL images, tv_tensors.Image, uint8 "
-                "NumPy arrays (H, W), (H, W, 1) or (H, W, 3), and tensors (..., C, H, W) with C 1 or 3; give other "
-                f"levels {SCALED}"
-            )
-        if len(images) > 1 and not all(isinstance(given, tv_tensors.Image) for given in images):
-            raise TypeError(
-                f"Found more than one image in the sample ({_kinds(images)}), and one may be a mask; give the image "
-                "alone, or wrap images that should get the same draw as tv_tensors.Image"
-            )
-
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """One draw, used for every image of the sample; they must hold equally many."""
         images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
-        first = images[0]
-        if isinstance(first, Tensor):
-            for given in images:
-                _check_form(given, len(self.schedule.fill))
-                check_range(given, self._checked)
-            n_images = math.prod(first.shape[: -4 if isinstance(first, tv_tensors.Video) else -3])
-            is_video, is_annotated = isinstance(first, tv_tensors.Video), len(images) < len(flat_inputs)
-            if n_images > 1 and (is_video or is_annotated):
-                what = "a video" if is_video else "boxes, masks and keypoints"
-                raise TypeError(f"{what} must come with a single draw, got a batch {tuple(first.shape)}")
-            if not (is_video or is_annotated or (n_images == 1 and first.device.type == "cpu")):
-                means, spread = self._row_on(first.device)
-                return {"tensor_draw": draw_with_trace(self.schedule.space, means, n_images, spread=spread)[0]}
-        return {"one_draw": draw_for_one(self._row_on(None)), "size": _size(first)}
+        if len(images) != 1 and not (images and all(isinstance(given, tv_tensors.Image) for given in images)):
+            raise TypeError(
+                f"a sample must hold one image, got {len(images)}; wrap a mask as tv_tensors.Mask, and images that "
+                f"should get the same draw as tv_tensors.Image; {IMAGE_FORMS}"
+            )
+        first, is_annotated = images[0], len(images) < len(flat_inputs)
+        if is_annotated and (names := unmovable(self.schedule.space.operations)):
+            raise TypeError(
+                f"boxes, masks and keypoints must move as the image does, and {', '.join(names)} does not say how; "
+                "register an operation that moves nothing with moves_pixels=False"
+            )
+        if not isinstance(first, Tensor):
+            return {"one_draw": draw_for_one(self._row_on(None))}
+        for given in images:
+            is_image = given.ndim >= 3 and given.shape[-3] in (1, 3, len(self.schedule.fill))
+            if not is_image or not (given.dtype == torch.uint8 or given.is_floating_point()):
+                raise TypeError(f"{IMAGE_FORMS}, got {given.dtype} of shape {tuple(given.shape)}")
+            check_range(given, self._checked)
+        is_video = isinstance(first, tv_tensors.Video)
+        n_images = math.prod(first.shape[: -4 if is_video else -3])
+        if is_video or is_annotated:
+            if n_images > 1:
+                raise TypeError(f"videos and annotations must come with a single draw, got {tuple(first.shape)}")
+        elif n_images != 1 or first.device.type != "cpu":
+            means, spread = self._row_on(first.device)
+            return {"tensor_draw": draw_with_trace(self.schedule.space, means, n_images, spread=spread)[0]}
+        return {"one_draw": draw_for_one(self._row_on(None))}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, ANNOTATIONS):
-            return moved(inpt, params["one_draw"], params["size"])
+            return moved(inpt, params["one_draw"])
         if isinstance(inpt, Tensor):
             images = _to_batch(inpt)
             fill = fill_for(images, self.schedule.fill)
@@ -165,12 +161,11 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
             return self._on_array(inpt, params["one_draw"])
         if inpt.mode not in PIL_MODES:
             # PIL's convert() would clip levels of more than 8 bits to 255.
-            advice = f"give it {SCALED}" if inpt.mode[0] in "IF" else "use .convert('RGB')"
-            raise TypeError(f"a PIL image must be of mode {' or '.join(PIL_MODES)}, got {inpt.mode}; {advice}")
+            raise TypeError(f"{IMAGE_FORMS}, got {inpt.mode}")
         return apply_to_pil(params["one_draw"], inpt, color_for(len(inpt.mode), self.schedule.fill))
 
     # What torchvision called them before 0.21.
-    _check_inputs, _get_params, _transform = check_inputs, make_params, transform
+    _get_params, _transform = make_params, transform
 
     def _on_array(self, pixels: np.ndarray, drawn: Sequence[OpSample]) -> np.ndarray:
         """A new array, the same that PIL makes of it."""
@@ -211,23 +206,6 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
         self._position.share_memory_()
 
 
-def _size(image: Any) -> Size:
-    """Height and width."""
-    if isinstance(image, PIL.Image.Image):
-        return image.height, image.width
-    height, width = image.shape[:2] if isinstance(image, np.ndarray) else image.shape[-2:]
-    return height, width
-
-
-def _check_form(given: Tensor, n_channels: int) -> None:
-    """Raise TypeError unless a tensor has the shape and the type of images. n_channels: of the schedule's fill."""
-    if given.ndim < 3 or given.shape[-3] not in (1, 3, n_channels):
-        channels = "1 or 3" if n_channels in (1, 3) else n_channels
-        raise TypeError(f"images must be of shape (..., C, H, W) with C {channels}, got {tuple(given.shape)}")
-    if given.dtype != torch.uint8 and not given.is_floating_point():
-        raise TypeError(f"images must be uint8 or floating point, got {given.dtype}; give other levels {SCALED}")
-
-
 def _to_batch(given: Tensor) -> Tensor:
     """Images (..., C, H, W) as (B, C, H, W), uint8 or float32 or float64 in [0, 1]."""
     pixels = given.as_subclass(Tensor)
@@ -236,7 +214,3 @@ def _to_batch(given: Tensor) -> Tensor:
     if pixels.dtype == torch.uint8:
         return pixels
     return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
-
-
-def _kinds(items: Sequence[Any]) -> str:
-    return first_of([type(one).__name__ for one in items], 4) or "nothing"

@@ -59,7 +59,7 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
         magnitude = sign * MAGNITUDES[name]
         reference = torchvision_s(name, magnitude)
         for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
-            found, expected = moved(given, [drawn(name, magnitude)], SIZE), reference(given)
+            found, expected = moved(given, [drawn(name, magnitude)]), reference(given)
             assert type(found) is type(given)
             assert found.canvas_size == SIZE
             assert not torch.equal(found, given)
@@ -73,7 +73,7 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
         mask = tv_tensors.Mask(levels.to(dtype))
         picture = Image.fromarray(levels.to(dtype).to(torch.uint8).numpy())
         expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(dtype)
-        found = moved(mask, what, SIZE)
+        found = moved(mask, what)
         assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
         assert torch.equal(found.as_subclass(Tensor), expected)
 
@@ -144,19 +144,16 @@ def test_all_frames_of_a_video_get_one_draw() -> None:
 def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
     """Not before they are converted, nor before what is outside of the image is cut off."""
     given = tv_tensors.BoundingBoxes(torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE)
-    assert moved(given, [drawn("TranslateY", 2 / SIZE[0])], SIZE).tolist() == [[10, 8, 5, 5]]
+    assert moved(given, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [[10, 8, 5, 5]]
     small = tv_tensors.BoundingBoxes(torch.tensor([[3, 5, 20, 17]], dtype=torch.uint8), format="XYXY", canvas_size=SIZE)
-    assert moved(small, [drawn("TranslateX", 14 / SIZE[1])], SIZE).tolist() == [[0, 5, 6, 17]]
+    assert moved(small, [drawn("TranslateX", 14 / SIZE[1])]).tolist() == [[0, 5, 6, 17]]
 
 
 def test_what_does_not_belong_to_the_image_is_refused() -> None:
     transform = geometric_schedule().transform()
-    picture = TF.to_pil_image(spot(30, 18))
-    with pytest.raises(TypeError, match=r"the Mask must be of the image's size \(40, 56\), got \(4, 4\)"):
-        transform(picture, tv_tensors.Mask(torch.zeros(4, 4)))
-    with pytest.raises(TypeError, match=r"a single draw, got a batch \(2, 3, 40, 56\)"):
+    with pytest.raises(TypeError, match=r"a single draw, got \(2, 3, 40, 56\)"):
         transform(tv_tensors.Image(torch.zeros(2, 3, *SIZE)), boxes())
-    with pytest.raises(TypeError, match="a video must come with a single draw"):
+    with pytest.raises(TypeError, match="a single draw"):
         transform(tv_tensors.Video(torch.zeros(2, 4, 3, *SIZE)))
 
 

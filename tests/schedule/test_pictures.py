@@ -1,6 +1,5 @@
 """Pictures: files that can be read, with what should be in them."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from PIL import Image
 from scipy.special import expit, logit
 from torch import Tensor
-from tuned_schedules import DROPOUT, NAMES, OTHERS, alone, both, of_affine
+from tuned_schedules import NAMES, OTHERS, alone, both, of_affine
 
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
@@ -148,12 +147,6 @@ def test_each_axis_has_the_numbers_of_its_regularizers(tmp_path: Path, figures: 
         assert drawn["weight_decay"].get_yscale() == "log"
         assert drawn["weight_decay"].get_ylim() == pytest.approx((1e-6, 0.1))
         assert drawn["cutout.length"].get_ylabel() == "pixels"
-    dropouts = tuple(dataclasses.replace(DROPOUT, name=f"dropout.block{n}") for n in range(13))
-    space = SearchSpace((), count_probabilities=(1.0,), regularizers=dropouts)
-    draw_schedule(Schedule(space, np.full((1, 13), 0.25)), tmp_path / "a.png")
-    (axes,) = [axes for axes in figures[-1].axes if axes.lines]
-    assert axes.get_title() == "dropout"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"block{n}" for n in range(13)]
 
 
 def test_copies_show_what_acts_on_pixels(tmp_path: Path) -> None:

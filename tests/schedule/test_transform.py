@@ -158,12 +158,12 @@ def test_samples_without_one_image_are_refused() -> None:
         *[{"label": 3}, {}, torch.zeros(4), (torch.zeros(4, 4), 1), np.zeros((4, 4, 3), np.float32), array(4, 4, 4)],
         *[{"image": np.zeros((4, 4), np.uint16)}, array(3, 8, 8), array(2, 8, 8, 3), np.arange(5)],
     ]:
-        with pytest.raises(TypeError, match="Found no image in the sample"):
+        with pytest.raises(TypeError, match="must hold one image, got 0"):
             transform(sample)
     for image, other in [(picture, mask), (picture, array(6, 5)), (array(6, 5, 3), array(6, 5)),
                          (tv_tensors.Image(levels(3, 6, 5)), mask), (levels(3, 6, 5), array(6, 5))]:  # fmt: skip
         for several in [(image, other, 3), ({"image": image, "mask": other},), ([other, image],)]:
-            with pytest.raises(TypeError, match="more than one image"):
+            with pytest.raises(TypeError, match="must hold one image, got 2"):
                 transform(*several)
 
 
@@ -173,7 +173,7 @@ def test_images_of_other_kinds_are_refused() -> None:
         with pytest.raises(TypeError, match=f"got {mode}"):
             transform(Image.new(mode, (8, 8)))
     for dtype in (torch.int64, torch.bool, torch.complex64):
-        with pytest.raises(TypeError, match=f"uint8 or floating point, got {dtype}"):
+        with pytest.raises(TypeError, match=f"uint8 or floating point.*, got {dtype}"):
             transform(torch.ones(3, 4, 4).to(dtype))
     for shape in ((2, 4, 4), (4, 4, 3), (5, 4, 8, 8)):
         with pytest.raises(TypeError, match="C 1 or 3"):
