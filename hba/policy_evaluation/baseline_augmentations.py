@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from hba.data.images import Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
+from hba.operations import COMMON_CHANNELS
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
-from hba.training.augmentation import Augment, EpochRegularization, ScheduleAugmentation
+from hba.training.augmentation import Augment, ScheduleAugmentation
 from hba.utils.seeding import derived_seed, generator_for
 
 N_PERMUTATIONS = 10
@@ -50,15 +51,6 @@ def middle(schedule: Schedule) -> Schedule:
 def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
     values = schedule.space.decode(logits.double())[None].numpy()
     return Schedule(schedule.space, values, schedule.fill, spread=schedule.averaged().spread)
-
-
-def only_part(schedule: Schedule, keep: Callable[[Schedule], Schedule]) -> Schedule:
-    """What `keep` leaves of the schedule. SettingsError where it does not have both operations and regularizers."""
-    if not (schedule.space.operations and schedule.space.regularizers):
-        raise SettingsError(
-            "only-augmentation and only-regularization need a schedule of both operations and regularizers; omit them"
-        )
-    return keep(schedule)
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
@@ -114,7 +106,7 @@ def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
 
 
 @dataclass(frozen=True)
-class AsStrong:
+class AsStrong(ScheduleAugmentation):
     """A schedule that is made as strong as another one on the training images, by one factor for all magnitudes.
 
     The factor scales the distance of each magnitude from the one that does nothing; below 1, it also scales
@@ -124,18 +116,12 @@ class AsStrong:
     schedule: Schedule
     like: Schedule
 
-    shares_batches: ClassVar[bool] = True
-
     @property
     def definition(self) -> str:
-        return ", as strong as ".join(ScheduleAugmentation(one).definition for one in (self.schedule, self.like))
+        return f"{super().definition}, as strong as {ScheduleAugmentation(self.like).definition}"
 
-    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+    def by_epoch(self, epochs: int, train: Any) -> Sequence[Augment]:
         return ScheduleAugmentation(self.matched(train)).by_epoch(epochs, train)
-
-    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
-        """That of the schedule."""
-        return ScheduleAugmentation(self.schedule).regularization_by_epoch(epochs, device)
 
     def matched(self, train: Images) -> Schedule:
         """By bisection of the factor: with the same draws, strength grows with the factor. As close as a factor up to
@@ -208,6 +194,9 @@ class TorchvisionPolicy:
     make: Callable[..., Any]
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        """SettingsError for images of another number of channels than 1 or 3."""
+        if train.n_channels not in COMMON_CHANNELS:
+            raise SettingsError(f"{self.definition} needs images of 1 or 3 channels, got {train.n_channels}; omit it")
         transform = self.make(fill=[round(255 * channel) for channel in train.mean_color()])
         return [partial(_augment, transform)] * epochs
 

@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,11 @@ from hba.data.images import EvaluationData, Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.operations import COMMON_CHANNELS, check_channels
-from hba.operations.apply import color_for
 from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
     ScaledTrivialAugment,
     TorchvisionPolicy,
     middle,
-    only_part,
     respread,
     shuffled,
     start,
@@ -45,7 +42,7 @@ NONE = "none"
 SEEDS = "seeds of an evaluation"
 """Part of every definition, so that results whose trainings had the seeds of searches are not resumed."""
 N_TRIED = 2
-"""Images that an augmentation of the user's is tried on."""
+"""Images that an augmentation is tried on."""
 
 Baseline = str | Path | Schedule | Augmentation
 """A name in BASELINES, a schedule's file or shipped name, a schedule, or an augmentation of the user's own."""
@@ -55,8 +52,8 @@ Baseline = str | Path | Schedule | Augmentation
 class RowConfig:
     """What one row trains with.
 
-    augmentations: the training of seed s takes number s modulo their count. own_network: replaces the setting `model`;
-    network_definition identifies it. start: pretrained weights that the model starts from.
+    augmentations: the training of seed s takes number s modulo their count. own_network: replaces the setting `model`.
+    start: pretrained weights that the model starts from.
     """
 
     name: str
@@ -64,7 +61,6 @@ class RowConfig:
     augmentations: tuple[Augmentation, ...]
     own_network: CustomNetwork | None = None
     start: Start | None = None
-    network_definition: str | None = None
 
     def augmentation(self, seed: int) -> Augmentation:
         return self.augmentations[seed % len(self.augmentations)]
@@ -75,6 +71,11 @@ class RowConfig:
         cutout_size = str(self.config.baseline_augmentation().cutout_size)
         parts = [SEEDS, cutout_size, *(part.definition for part in self.augmentations)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    @property
+    def network_definition(self) -> str | None:
+        """Identifies the user's own network; None without one."""
+        return None if self.own_network is None else self.own_network.definition
 
     @property
     def weights(self) -> str | None:
@@ -89,8 +90,7 @@ Make = Callable[[Schedule, EvaluationConfig], Made]
 
 def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     """The dataset's own Cutout; half of an image's side for data without one."""
-    present = config.baseline_augmentation().cutout_size
-    if present:
+    if present := config.baseline_augmentation().cutout_size:
         raise SettingsError(
             f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none; omit "
             "cutout, or set cutout_size to 0"
@@ -110,12 +110,20 @@ def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
     return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
 
 
-def _fixed(definition: str, make: Callable[..., Any]) -> Make:
-    return lambda schedule, config: (config, (TorchvisionPolicy(definition, make),))
+def _always(augmentation: Augmentation) -> Make:
+    return lambda schedule, config: (config, (augmentation,))
 
 
-def _of_schedule(change: Callable[[Schedule], Schedule | None]) -> Make:
+def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
     return lambda schedule, config: (config, (ScheduleAugmentation(change(schedule)),))
+
+
+def _final(schedule: Schedule) -> Schedule:
+    return schedule.only(schedule.epochs - 1)
+
+
+def _point(schedule: Schedule) -> Schedule:
+    return schedule.with_spread(0.0)
 
 
 class NamedBaseline(NamedTuple):
@@ -125,56 +133,25 @@ class NamedBaseline(NamedTuple):
     text: str
 
 
+_RANDAUGMENT = TorchvisionPolicy("torchvision RandAugment", RandAugment)
+_TRIVIALAUGMENT = TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)
 _BASELINES: Mapping[str, tuple[Make, str]] = {
-    NONE: (_of_schedule(lambda schedule: None), "the baseline augmentation alone"),
+    NONE: (_always(ScheduleAugmentation(None)), "the baseline augmentation alone"),
     "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
-    "random": (
-        _of_schedule(start),
-        "the policy that the search of SCHEDULE started from, in every epoch, and its regularizers: by default "
-        "RandAugment's policy in the search space; where it is not known, the middle of all ranges",
-    ),
-    "random-point": (
-        _of_schedule(lambda schedule: start(schedule).with_spread(0.0)),
-        "`random` without its spread: every image gets the bare row",
-    ),
-    "middle": (
-        _of_schedule(middle),
-        "the operations of SCHEDULE, all probabilities 0.5, all magnitudes in the middle of their range, where "
-        "without a spread Brightness, Color, Contrast and Sharpness leave an image as it is",
-    ),
-    "shuffled": (
-        _shuffled,
-        "SCHEDULE with its curves handed to other operations, in ten ways that take turns over the seeds, and "
-        "its magnitudes made equally strong: on average they move images by as many grey levels as SCHEDULE does",
-    ),
+    "random": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
+    "random-point": (_of_schedule(lambda schedule: _point(start(schedule))), "`random` without its spread"),
+    "middle": (_of_schedule(middle), "all probabilities 0.5, all magnitudes in the middle of their range"),
+    "shuffled": (_shuffled, "SCHEDULE with its curves on permuted operations, made equally strong"),
     "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
-    "final": (
-        _of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)),
-        "the last epoch of SCHEDULE, in every epoch",
-    ),
-    "only-augmentation": (
-        _of_schedule(lambda schedule: only_part(schedule, Schedule.without_regularizers)),
-        "SCHEDULE without its regularizers: dropout and weight decay are as the network and the settings have them",
-    ),
-    "only-regularization": (
-        _of_schedule(lambda schedule: only_part(schedule, Schedule.without_operations)),
-        "the regularizers of SCHEDULE, without its operations",
-    ),
-    "point": (
-        _of_schedule(lambda schedule: schedule.with_spread(0.0)),
-        "SCHEDULE without its spread: every image gets the bare row of its epoch",
-    ),
-    "randaugment": (_fixed("torchvision RandAugment", RandAugment), "torchvision's RandAugment, with its defaults"),
-    "trivialaugment": (
-        _fixed("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment),
-        "torchvision's TrivialAugment, with its defaults; shifts images below 224 pixels by less, up to "
-        "a seventh of the side",
-    ),
+    "final": (_of_schedule(_final), "the last epoch of SCHEDULE, in every epoch"),
+    "only-augmentation": (_of_schedule(Schedule.without_regularizers), "SCHEDULE without its regularizers"),
+    "only-regularization": (_of_schedule(Schedule.without_operations), "the regularizers of SCHEDULE alone"),
+    "point": (_of_schedule(_point), "SCHEDULE without its spread: every image gets the bare row of its epoch"),
+    "randaugment": (_always(_RANDAUGMENT), "torchvision's RandAugment, with its defaults"),
+    "trivialaugment": (_always(_TRIVIALAUGMENT), "torchvision's TrivialAugment; shifts small images by less"),
     "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
 }
-BASELINES: Mapping[str, NamedBaseline] = MappingProxyType(
-    {name: NamedBaseline(*made) for name, made in _BASELINES.items()}
-)
+BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASELINES.items()})
 """By name, which takes precedence over a file of that name."""
 
 
@@ -184,24 +161,16 @@ def named_rows(schedule: Schedule | str | Path, against: Sequence[Baseline]) -> 
     Raises SettingsError for two rows of one name, for a schedule of language models, and for what no row can be made
     of.
     """
-    if isinstance(against, str) or not isinstance(against, Iterable):
+    if isinstance(against, str):
         raise SettingsError(f"against must be a list, got {against!r}; write it in brackets, as [{against!r}]")
     first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
-    rows: dict[str, Schedule | Make] = dict([first])
-    for number, other in enumerate(against, start=2):
-        name, row = _named_row(other, number)
+    rows: dict[str, Schedule | Make] = {}
+    for name, row in (first, *(_named_row(other, number) for number, other in enumerate(against, start=2))):
         if name in rows:
-            raise SettingsError(
-                f"two rows would be called {name!r}; give each schedule a file name of its own, each augmentation of "
-                "your own a `name`"
-            )
-        rows[name] = row
-    for name, row in rows.items():
+            raise SettingsError(f"two rows would be called {name!r}; give each a file name or a `name` of its own")
         if isinstance(row, Schedule) and is_of_text(row):
-            raise SettingsError(
-                f"the row {name} is of language models, as {row.space.regularizers[-1].name} says; train these by "
-                "hba evaluate-text"
-            )
+            raise SettingsError(f"the row {name} is of language models; train these by hba evaluate-text")
+        rows[name] = row
     return rows
 
 
@@ -219,7 +188,7 @@ def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
             "against must have names, schedule files, schedules, or objects with a text `definition` and a function "
             f"`by_epoch`, as hba.Augmentation describes them, got {other!r}"
         )
-    return getattr(other, "name", None) or type(other).__name__, lambda schedule, config: (config, (other,))
+    return getattr(other, "name", None) or type(other).__name__, _always(other)
 
 
 def _row_name(path_or_name: str | Path) -> str:
@@ -236,51 +205,42 @@ def row_configs(
     own_network: CustomNetwork | None = None,
     start: Start | None = None,
 ) -> tuple[RowConfig, ...]:
-    """The rows with all that their trainings need. Raises SettingsError for one that the settings exclude.
+    """The rows with all that their trainings need. Raises HbaError for one that the schedule or the settings exclude.
 
     The setting spread applies to schedules and to what is made of one.
     """
-    compared = respread(schedule, config.spread)
-    # It may call the user's function, so once for all rows.
-    definition = None if own_network is None else own_network.definition
-    return tuple(
-        RowConfig(name, config, (ScheduleAugmentation(respread(row, config.spread)),), own_network, start, definition)
-        if isinstance(row, Schedule)
-        else RowConfig(name, *row(compared, config), own_network, start, definition)
-        for name, row in rows.items()
-    )
+    found = []
+    for name, row in rows.items():
+        make = _of_schedule(lambda main: main) if isinstance(row, Schedule) else row
+        compared = respread(row if isinstance(row, Schedule) else schedule, config.spread)
+        found.append(RowConfig(name, *make(compared, config), own_network, start))
+    return tuple(found)
 
 
-def check_rows(rows: Sequence[RowConfig], data: EvaluationData, config: EvaluationConfig) -> None:
+def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
     """SettingsError for a row that cannot train on these images, by this network or by this optimizer."""
-    n_channels = data.train.n_channels
     for row in rows:
-        # All schedules of a row have the same space.
         augmentation = row.augmentations[0]
-        if isinstance(augmentation, TorchvisionPolicy) and n_channels not in COMMON_CHANNELS:
-            raise SettingsError(
-                f"{row.name} is defined for images of 1 or 3 channels, not {n_channels}: omit it from --against"
-            )
+        # Of the operations and images of the schedule's row, and expensive to make.
+        if not isinstance(augmentation, AsStrong):
+            try_out(augmentation, data.train, row.config.epochs)
         schedule = getattr(augmentation, "schedule", None)
         if not isinstance(schedule, Schedule):
             continue
-        check_channels(schedule.space.operations, n_channels)
-        color_for(n_channels, schedule.fill)
         names = schedule.space.names
-        if WEIGHT_DECAY in names and config.optimizer not in SGDS:
+        if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
             raise SettingsError(
-                f"the weight decay of {row.name} is that of {SGD}, got the optimizer {config.optimizer}; train by "
+                f"the weight decay of {row.name} is that of {SGD}, got the optimizer {row.config.optimizer}; train by "
                 f"{SGD}, or take schedule.without_regularizers() in Python"
             )
-        rates = [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]
-        if rates:
+        if rates := [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]:
             network = network_of(row.config, data, 0, row.own_network, row.start)
             # A search space of the user's own may leave out some dropouts of the network.
             check_dropouts(network, rates, may_be_some=settings_of(schedule).get("space", "") is None)
 
 
 def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
-    """Apply a copy of the user's augmentation to the first training images, as in the first and in the last epoch.
+    """Apply a copy of the augmentation to the first training images, as in the first and in the last epoch.
 
     Raises SettingsError where the result is no batch of new images in [0, 1]. An exception of the user's code is not
     caught. PyTorch's default generators are left as they were.
@@ -288,16 +248,14 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     n = min(N_TRIED, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
     images = as_floats(levels)
+    before = images.clone()
     with default_generators(train.device):
-        functions = list(copy.deepcopy(augmentation).by_epoch(epochs, train))
+        functions = copy.deepcopy(augmentation).by_epoch(epochs, train)
         for function in (*functions[:1], *functions[-1:]):
-            before = images.clone()
             found: Any = function(images, torch.Generator(train.device).manual_seed(0))
-            is_new = isinstance(found, torch.Tensor) and torch.equal(images, before)
-            is_new = is_new and (found.shape, found.dtype) == (before.shape, before.dtype)
-            if not (is_new and bool(((found >= 0) & (found <= 1)).all())):
-                shown = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, torch.Tensor) else type(found)
+            is_batch = isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (before.shape, before.dtype)
+            if not (is_batch and torch.equal(images, before) and bool(((found >= 0) & (found <= 1)).all())):
                 raise SettingsError(
                     f"{type(augmentation).__name__} must return new images, {before.dtype} {tuple(before.shape)} in "
-                    f"[0, 1] (.clamp(0, 1)), and must not write into those that it gets (.clone()), got {shown}"
+                    "[0, 1] (.clamp(0, 1)), and must not write into those that it gets (.clone())"
                 )

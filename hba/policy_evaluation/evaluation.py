@@ -32,7 +32,7 @@ from hba.executors.executor import Executor, SerialExecutor
 from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import respread
-from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs, try_out
+from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
 from hba.policy_evaluation.jobs import Job, number_of_jobs, run_jobs
 from hba.policy_evaluation.leakage import leakage_reports, notes_on
@@ -118,7 +118,7 @@ def evaluate(
             lambda: resume or (folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder))
         )
         stored = broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
-        images = _read_and_check(data, used, rows, against, callback)
+        images = _read_and_check(data, used, rows, callback)
         check_batch_size(settings, len(images.train))
         schedules = {name: row for name, row in named.items() if isinstance(row, Schedule)}
         in_memory = not isinstance(data, str | Path | None)
@@ -138,7 +138,6 @@ def _read_and_check(
     data: object,
     config: EvaluationConfig,
     rows: Sequence[RowConfig],
-    against: Sequence[Baseline],
     callback: EvaluationCallback,
 ) -> EvaluationData:
     """The images. Finds mistakes in the user's own parts before the first training, not after an hour of them."""
@@ -155,10 +154,7 @@ def _read_and_check(
         if own_network is not None:
             side = network_input_size(images.train, config.baseline_augmentation())
             own_network.check_takes(images.train, side, len(images.class_names))
-        for baseline in against:
-            if not isinstance(baseline, str | Path | Schedule):
-                try_out(baseline, images.train, config.epochs)
-        check_rows(rows, images, config)
+        check_rows(rows, images)
     return images
 
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,7 @@ class CustomNetwork:
         """The class of the network."""
         return type(self.fresh(0, 0)).__name__
 
-    @property
+    @cached_property
     def definition(self) -> str:
         """A string that is equal for networks that start alike: a hash of classes, layers, weights and what is frozen.
 
