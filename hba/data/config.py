@@ -16,7 +16,7 @@ from hba.data.splits import shipped_class_lists
 from hba.data.table import PARQUET_ENDINGS, SPLITS_FILE
 from hba.errors import SettingsError
 from hba.utils.files import read_text
-from hba.utils.settings import TEXT_RULE, DefaultText, Settings, is_text, words
+from hba.utils.settings import DefaultText, Settings, words
 
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
@@ -130,12 +130,9 @@ def run_name(data: str) -> str:
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute paths of data and of a file of classes, which are found from anywhere.
 
-    The name of a data set stays. Prepared images bring their size. SettingsError for text that cannot be a path.
+    The name of a data set stays. Prepared images bring their size.
     """
     resolved, data, classes = dict(settings), settings.get("data"), settings.get("classes")
-    for name, given in (("data", data), ("classes", classes)):
-        if isinstance(given, str | Path) and not is_text(str(given)):
-            raise SettingsError(f"{name} {TEXT_RULE}, got {str(given)!r}")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)
         # The paths in a table are relative to its own folder, not to the one that a link leads to.

@@ -1,7 +1,6 @@
 """Settings classes, and one line about the first setting that is wrong."""
 
 import operator
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -35,10 +34,7 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     shown = f", got {received!r}" if isinstance(received, str | int | float | None) else ""
     if len(shown) > LONGEST_SHOWN or ", got " in rule:
         shown = ""
-    meant = ""
-    if kind == "literal_error" and isinstance(received, str):
-        meant = did_you_mean(received, re.findall("'([^']*)'", problem["ctx"]["expected"]))
-    return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}{meant}"
+    return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}"
 
 
 def _place(location: Sequence[int | str]) -> str:
@@ -58,17 +54,6 @@ def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
     size = given.get("batch_size")
     if size is not None and size > n_images:
         raise SettingsError(f"batch_size must be at most {n_images}, the number of training images, got {size}")
-
-
-TEXT_RULE = "must be text that UTF-8 can hold, without null characters"
-
-
-def is_text(given: str) -> bool:
-    """Whether TEXT_RULE holds. Surrogates that stand for the bytes of a file name are text."""
-    try:
-        return b"\0" not in given.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
 
 
 def words(given: Any) -> Any:
@@ -116,14 +101,6 @@ class Settings(pydantic.BaseModel):
             super().__init__(**settings)
         except pydantic.ValidationError as error:
             raise SettingsError(first_problem(error, type(self).model_fields)) from None
-
-    @pydantic.field_validator("*", mode="before")
-    @classmethod
-    def _text(cls, given: Any) -> Any:
-        """Refuse text that no file can be named by, before a file of that name is looked for."""
-        if isinstance(given, str) and not is_text(given):
-            raise SettingsError(f"{TEXT_RULE}, got {given!r}")
-        return given
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

@@ -4,6 +4,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from hba.operations import registered_operations
 from hba.policy.spaces import SPACES
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.self_test import SETTINGS
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.imports import EXTRAS
 
@@ -241,8 +241,7 @@ def test_models_and_operations_are_listed(registered: object) -> None:
 
 
 def test_doctor_prints_versions_and_tries_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"image_size": 8, "train_size": 40, "val_size": 20, "batch_size": 20}.items():
-        monkeypatch.setitem(SETTINGS, name, value)
+    monkeypatch.setattr("hba.policy_search.search.search", partial(hba.search, image_size=8))
     lines = said("doctor", "--device", "cpu")
     assert lines[0].startswith(f"hba {hba.__version__}, Python 3.")
     extras = tomllib.loads((POLICIES.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
