@@ -108,7 +108,7 @@ class _UserError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the line. Of processes that lost another one, only the first prints it."""
         rank = launched().rank
-        if not rank or self.message != GONE:
+        if not rank or not self.message.startswith(GONE):
             click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 

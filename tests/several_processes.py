@@ -3,6 +3,7 @@
 import faulthandler
 import multiprocessing
 import pickle
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from search_problems import WithDropout, small_data, small_images, small_settings
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import start_processes
@@ -17,7 +19,7 @@ from torch.multiprocessing.spawn import start_processes
 import hba
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.data.images import Images
-from hba.distributed.collectives import joined, process_group
+from hba.distributed.collectives import SECONDS_TO_LET_GO, joined
 from hba.distributed.process_info import rank
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
@@ -137,5 +139,8 @@ def _work(number: int, n_processes: int, work: Work, folder: Path) -> None:
     # What waits for ever says where.
     faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
     store = f"file://{folder / 'store'}"
-    with process_group("gloo", init_method=store, rank=number, world_size=n_processes), joined():
+    dist.init_process_group("gloo", init_method=store, rank=number, world_size=n_processes)
+    with joined():
         (folder / f"{number}.pickle").write_bytes(pickle.dumps(work()))
+    time.sleep(SECONDS_TO_LET_GO)
+    dist.destroy_process_group()

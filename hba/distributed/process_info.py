@@ -16,7 +16,7 @@ class ProcessInfo:
     size: int
 
 
-GONE = "another process of this computation has ended, or does not answer; see what it says, and resume with --resume"
+GONE = "another process of this computation has ended, or does not answer"
 ONE = ProcessInfo(0, 1)
 _world = ONE
 

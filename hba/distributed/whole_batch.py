@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from hba.distributed.collectives import explained, local_shard
+from hba.distributed.collectives import collective, local_shard
 from hba.distributed.process_info import size
 
 
@@ -25,8 +25,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(tensor: Tensor) -> Tensor:
         summed = tensor.contiguous().clone()
-        with explained():
-            dist.all_reduce(summed)
+        collective(dist.all_reduce, summed)
         return summed
 
     @staticmethod

@@ -19,9 +19,7 @@ from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,
-    is_restarted_in,
     local_device,
-    note_launch,
     rank0_first,
     rank0_only,
     share_tensors,
@@ -40,7 +38,7 @@ from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same,
 from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
 from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
-from hba.report.results import RESULTS_NAME, EvaluationResult
+from hba.report.results import EvaluationResult
 from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
@@ -114,9 +112,6 @@ def evaluate(
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     folder = Path(out) if out is not None and is_first() else None
     with rank0_only(run_lock(folder)), connected(cluster) as machines:
-        resume = broadcast_from_rank0(
-            lambda: resume or (folder is not None and (folder / RESULTS_NAME).exists() and is_restarted_in(folder))
-        )
         stored = broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
         images = _read_and_check(data, used, rows, callback)
         check_batch_size(settings, len(images.train))
@@ -189,8 +184,6 @@ def _train_all(
     if stored and jobs:
         # Another kind of device rounds otherwise.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
-    if folder is not None:
-        note_launch(folder)
     callback.planned(_plan(run, executor, len(jobs), notes))
     with contextlib.closing(run_jobs(executor, jobs, run.data, callback.step_done)) as finished:
         for job, (test, epochs) in finished:

@@ -21,9 +21,7 @@ from hba.data.load import (
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,
-    is_restarted_in,
     local_device,
-    note_launch,
     rank0_first,
     rank0_only,
     share_tensors,
@@ -102,10 +100,6 @@ def search(
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with rank0_only(run_lock(None if folder is None else folder.path)):
-        # torchrun may have started the processes of this run again.
-        resume = resume or broadcast_from_rank0(
-            lambda: folder is not None and folder.checkpoint.exists() and is_restarted_in(folder.path)
-        )
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
@@ -219,6 +213,5 @@ def _search(
         trainer = SearchTrainer(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.
-            note_launch(folder.path)
             folder.write_config(context.config.flat(), list(own))
         return trainer.run(callback)

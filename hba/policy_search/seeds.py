@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.data.config import LAST_SEED, resolved_data
-from hba.distributed.collectives import broadcast_from_rank0, is_restarted_in, note_launch
+from hba.distributed.collectives import broadcast_from_rank0, rank0_only
 from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.executors.executor import SerialExecutor, Shared
@@ -59,12 +59,9 @@ def repeated_search(
     if settings.get("budget_seconds") is not None:
         raise SettingsError("a budget would end each search with another number of epochs; give epochs")
     with contextlib.ExitStack() as stack:
-        broadcast_from_rank0(lambda: stack.enter_context(run_lock(folder)) and None)
-        resume = broadcast_from_rank0(lambda: resume or is_restarted_in(folder))
+        stack.enter_context(rank0_only(run_lock(folder)))
         machines = stack.enter_context(connected(cluster))
         wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
-        if is_first():
-            note_launch(folder)
         # On this machine, each search finds its own device.
         device = "cpu"
         if machines is not None:

@@ -12,7 +12,7 @@ from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import overfitting_note_in
-from hba.distributed.collectives import Agreement, broadcast_from_rank0
+from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_rank0
 from hba.distributed.process_info import size
 from hba.errors import DivergedError, SettingsError
 from hba.policy.space import SearchSpace
@@ -101,8 +101,8 @@ class SearchTrainer:
         callback.planned(plan)
         total_steps = config.epochs * state.steps_per_epoch
         callback.started(state.step, total_steps, plan.batch_size, config.epochs)
-        stop, first_step = Agreement(callback.stop_requested), state.step
-        while state.step < total_steps and not stop.reached():
+        first_step = state.step
+        while state.step < total_steps and not stop_requested_on_rank0(callback.stop_requested, state.step):
             config.algorithm.step(context.task, state)
             if state.step % state.steps_per_epoch == 0:
                 self._close_epoch()

@@ -15,14 +15,13 @@ from commands import run
 SEARCH = ("search", "digits", "--image-size", "8", "--device", "cpu")
 
 
-def begun(*arguments: str, of: Path, restarts: int = 0) -> subprocess.Popen[str]:
+def begun(*arguments: str, of: Path) -> subprocess.Popen[str]:
     """Two processes that torchrun starts in the folder `of`."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
-    environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.Popen(
         [sys.executable, *launcher, "-m", "hba", *arguments],
         cwd=of,
-        env={**os.environ, **environment},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,13 +69,15 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_restarted_and_finds_the_same(tmp_path: Path) -> None:
+def test_a_killed_run_is_resumed_to_the_same(tmp_path: Path) -> None:
     words = (*SEARCH, "--epochs", "60")
     assert ended(begun(*words, "--out", "undisturbed", of=tmp_path))[0] == 0
-    killed = begun(*words, "--out", "killed", of=tmp_path, restarts=1)
+    killed = begun(*words, "--out", "killed", of=tmp_path)
     wait_for(lambda: rows_of(tmp_path / "killed") > 5)
     os.kill(_process_of(killed.pid, rank=1), signal.SIGKILL)
     code, out, errors = ended(killed)
+    assert code != 0
+    code, out, errors = ended(begun("search", "--out", "killed", "--resume", of=tmp_path))
     assert code == 0, errors
     assert " done), each of" in out
     assert values(tmp_path / "killed") == values(tmp_path / "undisturbed")
