@@ -1,7 +1,6 @@
 """Runs side by side: which settings differ, and what was found."""
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from hba.utils.text import nats, percent, points
 
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error and loss"
 SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
-WHERE = ("data_root", "workers", "device", "download")
-"""Settings that say where things are and what computes, which are not shown as differences."""
 
 Cells = Mapping[str, str]
 """What one run has, by the name of a table's row."""
@@ -31,23 +28,15 @@ class Comparison:
 
     def tables(self) -> Mapping[str, Table]:
         """By title, a column for each run; those without a row are left out."""
-        settings = [*self._differing(_of_search), *self._differing(_of_evaluation, " (evaluation)")]
+        settings = self._table(_settings, "-")
         found = {
-            SETTINGS: Table(("", *self.runs), tuple(settings)),
+            SETTINGS: settings._replace(rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)),
             VALIDATION: self._table(_validation),
             TEST: self._table(_test_errors),
             SCHEDULES: self._table(_operations, corner="images (probability, magnitude)"),
             REGULARIZERS: self._table(_regularizers, "-"),
         }
         return {title: table for title, table in found.items() if table.rows}
-
-    def _differing(self, of_run: Callable[[Run], Cells], suffix: str = "") -> Iterator[tuple[str, ...]]:
-        """Rows of the settings that the runs which have any do not share; a dash where a run lacks one."""
-        known = [bool(of_run(run)) for run in self.runs.values()]
-        for name, *cells in self._table(of_run, "-").rows:
-            values = {"not set" if cell == "-" else cell for cell in itertools.compress(cells, known)}
-            if name not in WHERE and len(values) > 1:
-                yield name + suffix, *cells
 
     def _table(self, of_run: Callable[[Run], Cells], missing: str = "", corner: str = "") -> Table:
         """A row for each name that a run has something of, in the order of their first mention."""
@@ -64,20 +53,14 @@ def compare(*runs: str | Path) -> Comparison:
     """
     if not runs:
         raise SettingsError("compare needs at least one run, the folder of a search or an evaluation")
-    found, names = [Run.read(folder) for folder in runs], [Path(folder).resolve().name for folder in runs]
-    # Two runs of one name have their paths, and one that is given twice a number.
-    names = [str(folder) if names.count(name) > 1 else name for folder, name in zip(runs, names, strict=True)]
-    unique = [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1)]
-    return Comparison(dict(zip(unique, found, strict=True)))
+    return Comparison({str(folder): Run.read(folder) for folder in runs})
 
 
-def _of_search(run: Run) -> Cells:
-    return {} if run.search is None else {name: text or "not set" for name, text in settings_facts(run.search.settings)}
-
-
-def _of_evaluation(run: Run) -> Cells:
-    settings = {} if run.results is None else run.results.settings
-    return {name: text or "not set" for name, text in settings_facts(settings)}
+def _settings(run: Run) -> Cells:
+    """Of the search, and of the evaluation by names that say so; a dash where a run lacks one."""
+    of_search = settings_facts({} if run.search is None else run.search.settings)
+    of_evaluation = settings_facts({} if run.results is None else run.results.settings)
+    return {**dict(of_search), **{f"{name} (evaluation)": text for name, text in of_evaluation}}
 
 
 def _validation(run: Run) -> Cells:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -77,22 +77,21 @@ class OverSeeds:
                 left_out.append(f"{PREFIX}{seed}")
         if len(schedules) < 2:
             raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(schedules)}")
-        return replace(OverSeeds.of(schedules), left_out=tuple(left_out))
+        return OverSeeds.of(schedules, tuple(left_out))
 
     @staticmethod
-    def of(schedules: Mapping[int, Schedule]) -> "OverSeeds":
+    def of(schedules: Mapping[int, Schedule], left_out: tuple[str, ...] = ()) -> "OverSeeds":
         """RunError where they are not of one search space and of one length."""
         found = list(schedules.values())
         if len({(one.space.names, one.epochs) for one in found}) > 1:
             raise RunError("schedules that are combined must have the same search space and the same number of epochs")
         errors = [error for one in found for error in network_measured(one.provenance).values()]
-        regularizers = zip(*map(summarize_regularizers, found), strict=True)
-        return OverSeeds(
-            dict(schedules),
-            _operations(found),
-            {each[0].hyperparameter.name: Over.of([one.values[-1] for one in each]) for each in regularizers},
-            Over.of(errors) if len(errors) == len(schedules) else None,
-        )
+        regularizers = {
+            each[0].hyperparameter.name: Over.of([one.values[-1] for one in each])
+            for each in zip(*map(summarize_regularizers, found), strict=True)
+        }
+        error = Over.of(errors) if len(errors) == len(schedules) else None
+        return OverSeeds(dict(schedules), _operations(found), regularizers, error, left_out)
 
     @property
     def agreement(self) -> float | None:
@@ -133,15 +132,12 @@ def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]
     for operation in schedules[0].space.operations:
         name = operation.name
         each = [of_seed[name] for of_seed in moves]
-        magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
-        found.append(
-            OperationOverSeeds(
-                name,
-                operation.unit,
-                Over.of([share[name] for share in shares]),
-                Over.of([one.probability[-1] for one in each]),
-                Over.of([one.probability[-1] - one.probability[0] for one in each]),
-                Over.of(magnitudes) if magnitudes else None,
-            )
+        share, moved = (
+            Over.of([one[name] for one in shares]),
+            [one.probability[-1] - one.probability[0] for one in each],
         )
+        magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
+        magnitude = Over.of(magnitudes) if magnitudes else None
+        probability = Over.of([one.probability[-1] for one in each])
+        found.append(OperationOverSeeds(name, operation.unit, share, probability, Over.of(moved), magnitude))
     return tuple(sorted(found, key=lambda one: -one.share.mean))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
@@ -98,10 +100,8 @@ def _title(run: Run) -> str:
         data = display_name(str(run.results.settings.get("data")))
         return f"Does the schedule “{run.results.rows[0].name}” help on {data}?"
     assert run.schedule is not None
-    space, dataset = run.schedule.space, run.schedule.provenance.get("dataset")
-    kinds = ["augmentation"] * bool(space.operations) + ["regularization"] * bool(space.regularizers)
-    name = display_name(dataset) if isinstance(dataset, str) and dataset else run.folder.resolve().name
-    return f"{' and '.join(kinds).capitalize()} schedule for {name}"
+    dataset = run.schedule.provenance.get("dataset")
+    return f"Schedule for {display_name(str(dataset)) if dataset else run.folder.resolve().name}"
 
 
 def _standfirst(search: SearchFiles) -> str:
@@ -111,11 +111,9 @@ def _standfirst(search: SearchFiles) -> str:
     found = [counted(n_epochs, "epoch")]
     found += [] if steps is None else [counted(steps, "policy step")]
     found += [] if seconds is None else [duration(seconds)]
-    by = f" by {origin['algorithm']}" if "algorithm" in origin else ""
-    planned = search.settings.get("epochs") or n_epochs
-    return f"Found{by} in {', '.join(found)}." + (
-        f" It stopped after {n_epochs} of {planned} epochs." if planned > n_epochs else ""
-    )
+    by, planned = origin.get("algorithm", "a search"), search.settings.get("epochs") or n_epochs
+    stopped = f" It stopped after {n_epochs} of {planned} epochs." if planned > n_epochs else ""
+    return f"Found by {by} in {', '.join(found)}.{stopped}"
 
 
 def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
@@ -128,10 +126,9 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
         ],
         "regularizers": [(one.name, "", one.ends, svg) for one, svg in drawn if one.name not in shares],
         "has_spread": bool(schedule.spread.any()),
-        "curves": tables.curves_table(schedule) if space.operations else None,
-        "tuned": findings.regularizer_table(schedule) if space.regularizers else None,
+        "tuned": findings.regularizer_table(schedule),
         "changed_title": title,
-        "changed": changed if changed.rows else None,
+        "changed": changed,
         "images": [] if samples is None or not is_seen(space) else list(figures.augmented_images(schedule, samples)),
         "are_small": samples is not None and max(samples.images[0].shape) <= LARGEST_PIXELATED,
         "not_shown": ", ".join(not_on_pixels(space)),
@@ -140,37 +137,32 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
 
 def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
     schedule, origin = search.schedule, search.schedule.provenance
-    known = origin.get("settings") or {}
-    facts = [("data", f"{known.get('data') or origin.get('dataset') or 'unknown'}")]
+    facts = []
     if "train_images" in origin and "val_images" in origin:
         counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
         facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
     if names := origin.get("class_names"):
         facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
-    facts += [("network", f"{origin.get('model')}"), ("seed", f"{known.get('seed')}"), *_machine_facts(origin)]
     return {
         "losses": list(_losses(search)),
         "trust": findings.schedule_lines(schedule),
-        "facts": facts,
+        "facts": [*facts, *_machine_facts(origin)],
         "settings": settings_facts(search.settings),
         "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
     }
 
 
-def _losses(search: SearchFiles) -> Iterator[tuple[str, str, tables.Table]]:
-    """Title, figure and numbers: loss and error of training and validation, where they were measured."""
+def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
+    """Title and figure of the loss and of the error, of training and validation, where they were measured."""
     error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
-        lines = {name: line for name, line in lines.items() if line}
-        if lines:
-            yield title, figures.metrics_figure(title, lines, digits), tables.metrics_table(lines)
+        if lines := {name: line for name, line in lines.items() if line}:
+            yield title, figures.metrics_figure(title, lines, digits)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Time, device and versions, as far as they are known."""
-    if found.get("wall_seconds") is not None:
-        yield "time", duration(found["wall_seconds"])
+    """Device and versions, where they are recorded."""
     if found.get("device"):
         threads = f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
         yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
@@ -184,6 +176,7 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
     # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = str(results.verdict or "").removeprefix("Verdict: ").partition(". ")
     drawn = (figures.errors_figure(results), figures.differences_figure(results))
+    time = [("time", duration(results.wall_seconds))] if results.wall_seconds else []
     return {
         "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
         f"{results.model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
@@ -195,19 +188,14 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
         "losses": tables.losses_table(results),
         "confused": tables.confused_table(results),
         "balanced": tables.balanced_table(results),
-        "facts": [
-            ("data", f"{settings.get('data')}"),
-            ("network", results.model),
-            ("seeds", ", ".join(map(str, sorted({seed for row in results.rows for seed in row.seeds})))),
-            *_machine_facts({**results.environment, "wall_seconds": results.wall_seconds or None}),
-        ],
+        "facts": [*time, *_machine_facts(results.environment)],
         "settings": settings_facts(settings),
     }
 
 
 def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each setting as text; empty where the data decide."""
-    texts = {"None": "", "True": "on", "False": "off"}
+    """Each setting as text; `not set` where the data decide."""
+    texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
     found = []
     for name, value in settings.items():
         text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

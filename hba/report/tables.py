@@ -1,18 +1,16 @@
-"""Tables of a run, as its page and commands show them. Every number of a figure stands in one."""
+"""Tables of a run, as its page and commands show them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from hba.report.results import EvaluationResult, Measure, mean_of, std_of
 from hba.report.statistics import PairedDifference
-from hba.schedule.schedule import Schedule
-from hba.schedule.summary import copies_of, spaced
 from hba.utils.text import nats, of_seeds, percent, points
 
-N_EPOCHS, N_METRICS, N_PAIRS = 6, 12, 10
-"""Most columns of epochs, rows of epochs, and pairs of classes in a table."""
+N_PAIRS = 10
+"""Most pairs of classes in a table."""
 
 
 class Table(NamedTuple):
@@ -100,24 +98,3 @@ def confused_table(results: EvaluationResult) -> Table | None:
         if largest[label, answer] > 0
     )
     return Table(("class", "taken for", *shares), rows)
-
-
-def curves_table(schedule: Schedule) -> Table:
-    """Probability and magnitude of each copy of each operation, at some epochs."""
-    epochs = spaced(schedule.epochs, N_EPOCHS)
-    rows = []
-    for operation in schedule.space.operations:
-        for kind in ("probability", *(["magnitude"] if operation.magnitude_range is not None else [])):
-            unit = f", {operation.unit}" if kind == "magnitude" and operation.unit else ""
-            for number, copy in enumerate(copies_of(schedule, operation, kind)[epochs].T, start=1):
-                which = f", copy {number}" if schedule.space.copies > 1 else ""
-                rows.append((operation.name, f"{kind}{unit}{which}", *(f"{value:.6g}" for value in copy)))
-    return Table(("operation", "quantity", *(f"epoch {epoch + 1}" for epoch in epochs)), tuple(rows))
-
-
-def metrics_table(lines: Mapping[str, Mapping[int, float]]) -> Table:
-    """Values by name and epoch, at epochs in which all were measured, or any if there is no such epoch."""
-    shared = sorted(set.intersection(*map(set, lines.values()))) or sorted(set.union(*map(set, lines.values())))
-    epochs = [shared[index] for index in spaced(len(shared), N_METRICS)]
-    rows = tuple((f"{n}", *(f"{line[n]:.6g}" if n in line else "" for line in lines.values())) for n in epochs)
-    return Table(("epoch", *lines), rows)

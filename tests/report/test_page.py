@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hba.report import page as page_module
 from hba.report.page import report_at_the_end
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
+from hba.schedule.summary import copies_of
 
 
 def page_in(folder: Path) -> StrictPage:
@@ -28,30 +28,16 @@ def labels_of(page: StrictPage) -> str:
     return " | ".join(str(one.get("aria-label")) for one in page.attributes_of("svg"))
 
 
-def test_the_losses_are_those_of_the_metrics(searched: Path) -> None:
+def test_the_ends_of_curves_are_those_of_the_files(searched: Path) -> None:
+    labels, schedule = labels_of(page_in(searched)), hba.load_policy(searched)
     with (searched / "metrics.csv").open(encoding="utf-8") as file:
-        rows = {row["epoch"]: row for row in csv.DictReader(file)}
-    tables = [table for table in page_in(searched).tables if table[0] == ["epoch", "training", "validation"]]
-    for table, ending in zip(tables, ("loss", "error_percent"), strict=True):
-        assert [row[0] for row in table[1:]] == ["1", "2", "4", "5"], "those that were validated"
-        for epoch, training, validation in table[1:]:
-            assert float(training) == pytest.approx(float(rows[epoch][f"train_{ending}"]), rel=1e-5)
-            assert float(validation) == pytest.approx(float(rows[epoch][f"val_{ending}"]), rel=1e-5)
-
-
-def test_the_numbers_of_the_curves_are_those_of_the_schedule(searched: Path) -> None:
-    page, schedule = page_in(searched), hba.load_policy(searched)
-    epochs = [f"epoch {epoch}" for epoch in range(1, 6)]
-    table = page.table_with("quantity")
-    assert table[0] == ["operation", "quantity", *epochs]
-    found = {}
-    for operation, quantity, *numbers in table[1:]:
-        kind, copy = re.fullmatch(r"(probability|magnitude).*, copy (\d)", quantity).groups()  # type: ignore[union-attr]
-        found[f"{operation}.{copy}.{kind}"] = [float(number) for number in numbers]
-    values = dict(zip(schedule.space.names, schedule.values.T, strict=True))
-    assert found.keys() == {name for name in values if not name.startswith("count.")}
-    for name, rows in found.items():
-        assert rows == pytest.approx(values[name], rel=1e-5), name
+        last = list(csv.DictReader(file))[-1]
+    assert f"training {float(last['train_loss']):.3f} after epoch 5" in labels
+    assert f"validation {float(last['val_error_percent']):.2f} after epoch 5" in labels
+    for operation in schedule.space.operations:
+        first, final = (copies_of(schedule, operation, "probability")[epoch].mean() for epoch in (0, -1))
+        ends = f"{first:.2f}" if f"{first:.2f}" == f"{final:.2f}" else f"{first:.2f} → {final:.2f}"
+        assert f"{operation.name} over 5 epochs: probability {ends}" in labels
 
 
 def test_the_images_are_those_of_apply(searched: Path) -> None:
