@@ -17,7 +17,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data.folder import folder_source
 from hba.data.images import CHANNELS, SHAPES, LabelledImages, OnRead, channels_axis, checked_images
-from hba.data.labels import SPLITS, check_truth_values, class_name, split_role
+from hba.data.labels import check_truth_values, class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
 from hba.data.pool import Items, Part, Pool, Source, source_of
 from hba.data.reading import Levels, fitted, is_deep, to_8_bits
@@ -47,7 +47,7 @@ TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, A
 """torchvision's class, and its arguments for training and for testing. svhn is the core set of 73,257 training images,
 svhn-full has the 531,131 extra ones too."""
 
-KINDS = {"images": ("images", "x"), "labels": ("labels", "y")}
+ARRAY_NAME = re.compile(r"(?:(\w+)_)?(images|labels|x|y)(?:_(\w+))?", re.IGNORECASE)
 """What arrays are called, with or without a split's name before or after it: train_images, x_test."""
 
 
@@ -105,52 +105,45 @@ def npz_source(file: Path) -> Source:
     and images keep their order. The images of a test split are not read before they are asked for.
     DataError for files that cannot be used.
     """
-    arrays = _names_of_arrays(file)
-    labels = {role: _opened(file, name) for role, (_, name) in arrays.items()}
-    trained = labels[SPLITS[0]]
-    n_classes = trained.shape[1] if trained.ndim == 2 and trained.shape[1] > 1 else 0
+    arrays: dict[str, dict[str, str]] = {}
+    for name in _opened(file):
+        if match := ARRAY_NAME.fullmatch(name):
+            before, kind, after = match.groups()
+            arrays.setdefault(split_role(before or after or "train", file), {})[kind.casefold()] = name
+    pairs: dict[str, Any] = {
+        role: (of.get("images", of.get("x")), of.get("labels", of.get("y"))) for role, of in arrays.items()
+    }
+    if "train" not in pairs or any(None in pair for pair in pairs.values()):
+        names = ", ".join(_opened(file)) or "none"
+        raise DataError(
+            f"{file} must hold the arrays images and labels, or train_images, train_labels, ..., got {names}"
+        )
+    labels = {role: _opened(file, name) for role, (_, name) in pairs.items()}
+    n_classes = labels["train"].shape[1] if labels["train"].ndim == 2 and labels["train"].shape[1] > 1 else 0
 
     def part(role: str) -> Part:
-        images, name = arrays[role]
-        found, where = labels[role], f"{name} of {file}"
+        (images, name), found = pairs[role], labels[role]
         if found.shape[1:] not in ([(n_classes,)] if n_classes else [(), (1,)]) or not len(found):
-            raise DataError(f"{where} must have the shape (N,), (N, 1) or (N, classes), not empty, got {found.shape}")
+            raise DataError(
+                f"{name} of {file} must have the shape (N,), (N, 1) or (N, classes), not empty, got {found.shape}"
+            )
         if n_classes:
-            check_truth_values(found, where)
+            check_truth_values(found, f"{name} of {file}")
             names = [tuple(str(number) for number in np.flatnonzero(row)) for row in found]
         else:
-            names = [(class_name(label, f"number {n} of {where}"),) for n, label in enumerate(found.ravel().tolist())]
-        load = partial(_images, file, images, len(found))
-        return Part(ArrayItems(load, f"{images} in {file}", fitted_channels), names)
+            where = f"of {name} of {file}"
+            names = [(class_name(label, f"number {n} {where}"),) for n, label in enumerate(found.ravel().tolist())]
+        items = ArrayItems(partial(_images, file, images, len(found)), f"{images} in {file}", fitted_channels)
+        return Part(items, names, class_names=tuple(map(str, range(n_classes))))
 
-    parts = {role: partial(part, role) for role in arrays}
-    return source_of(file, parts, tuple(map(str, range(n_classes))), is_multi=n_classes > 0)
-
-
-def _names_of_arrays(file: Path) -> Mapping[str, tuple[str, str]]:
-    """By split, the names of its arrays of images and of labels. DataError where one of the two is missing."""
-    names, found = list(_opened(file)), dict[str, dict[str, str]]()
-    for name in names:
-        words = [word for word in re.split(r"[\W_]+", name.casefold()) if word]
-        kinds = [kind for kind, known in KINDS.items() if set(words) & set(known)]
-        if len(kinds) == 1:
-            rest = " ".join(word for word in words if word not in KINDS[kinds[0]])
-            role = split_role(rest or "train", f"the array {name!r} of {file}")
-            if found.setdefault(role, {}).setdefault(kinds[0], name) != name:
-                raise DataError(f"{file} has two arrays of {role} {kinds[0]}, {found[role][kinds[0]]} and {name}")
-    if "train" not in found or any(len(arrays) < 2 for arrays in found.values()):
-        raise DataError(
-            f"{file} must hold the arrays images and labels, or train_images and train_labels (and val_, test_), got "
-            f"{', '.join(names) or 'none'}"
-        )
-    return {role: (arrays["images"], arrays["labels"]) for role, arrays in found.items()}
+    return source_of(file, {role: partial(part, role) for role in pairs}, is_multi=n_classes > 0)
 
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     """The array of that name as (N, C, H, W). DataError unless it holds so many images."""
     found = _opened(file, name)
     images = found[..., None] if found.ndim == 3 else found
-    axis = channels_axis(images.shape, first=3)
+    axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
         raise DataError(
             f"{name} of {file} must hold numbers, best uint8, of the shape {SHAPES}, one image for each of the "

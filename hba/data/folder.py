@@ -27,7 +27,7 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
     found = splits or find_splits(folder)
     beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
     parts = {role: partial(_part, path, beside if role == "train" else ()) for role, path in found.items()}
-    return source_of(folder, parts, [path.name for path in subfolders(found["train"])])
+    return source_of(folder, parts)
 
 
 def _part(folder: Path, beside: Sequence[Path]) -> Part:
@@ -37,7 +37,7 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
     unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
     loose = sorted(folder / name for name in next(_walk(folder))[2] if _is_image(name))
     unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
-    for class_folder in subfolders(folder):
+    for class_folder in (class_folders := subfolders(folder)):
         files, others = files_in(class_folder)
         paths += files
         names += [(class_folder.name,)] * len(files)
@@ -45,7 +45,7 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
     if not paths:
         but = f", but {unused[0].path}" if unused else ""
         raise DataError(f"{folder} holds no images in folders of classes{but}; make a sub-folder for each class")
-    return Part(FileItems.of(folder, paths), names, tuple(unused))
+    return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(path.name for path in class_folders))
 
 
 def subfolders(folder: Path) -> list[Path]:

@@ -288,7 +288,7 @@ def checked_images(images: Any) -> Tensor:
     """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
-    axis = channels_axis(tuple(tensor.shape), first=1)
+    axis = channels_axis(tuple(tensor.shape))
     if axis is None:
         raise DataError(f"images must have the shape {SHAPES}, got {tuple(np.shape(images))}")
     if axis == 3:
@@ -303,16 +303,12 @@ def checked_images(images: Any) -> Tensor:
     return (tensor.float() * 255).round().to(torch.uint8)
 
 
-def channels_axis(shape: Sequence[int], first: int) -> int | None:
-    """1 or 3: which axis of images of this shape has the channels; None where neither can.
-
-    first: the axis that is tried first for 1 or 3 channels, as pictures have; otherwise it is the shorter of the two.
-    """
+def channels_axis(shape: Sequence[int]) -> int | None:
+    """1 or 3: the axis of images of this shape that has 1 or 3 channels, or else the shorter one; None for neither."""
     if len(shape) != 4 or 0 in shape[1:]:
         return None
-    for axis in (first, 4 - first):
-        if shape[axis] in CHANNELS:
-            return axis
+    if usual := [axis for axis in (1, 3) if shape[axis] in CHANNELS]:
+        return usual[0]
     fewest = min(shape[1], shape[3])
     is_clear = shape[1] != shape[3] and fewest <= MOST_CHANNELS and fewest < shape[2]
     return (1 if shape[1] == fewest else 3) if is_clear else None

@@ -232,29 +232,30 @@ class Source:
 
 
 class Part(NamedTuple):
-    """A split before its classes are numbered. names: the classes of each image. unused: see Pool."""
+    """A split before its classes are numbered. names: the classes of each image. unused: see Pool.
+
+    Of training images, class_names has all classes in their order, by default those of the images, sorted; facts: see
+    Source.
+    """
 
     items: Items
     names: Sequence[tuple[str, ...]]
     unused: tuple[SkippedFile, ...] = ()
+    class_names: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
 
-def source_of(
-    data: Path,
-    parts: Mapping[str, Callable[[], Part]],
-    class_names: Sequence[str] = (),
-    *,
-    is_multi: bool = False,
-    facts: Sequence[str] = (),
-) -> Source:
+def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: bool = False) -> Source:
     """A source of the parts train, val and test, of which the last two may be missing; test is called later.
 
-    class_names: by default the names of the training images, sorted. Images come class by class, in the order of the
-    part within a class; those of several labels, is_multi, in the order of the part. DataError for fewer than two
-    classes, and for names in val and test that train does not have.
+    Images come class by class, in the order of the part within a class; those of several labels, is_multi, in the order
+    of the part. DataError for no part train, fewer than two classes, and names in val and test that train does not
+    have.
     """
+    if "train" not in parts:
+        raise DataError(f"{data} must have images of a split train, got {', '.join(parts) or 'none'}")
     trained = parts["train"]()
-    names = tuple(class_names or sorted({name for of_image in trained.names for name in of_image}))
+    names = trained.class_names or tuple(sorted({name for of_image in trained.names for name in of_image}))
     if len(names) < 2:
         raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")
 
@@ -265,7 +266,7 @@ def source_of(
         return Pool(part.items, labels[order], order, part.unused)
 
     val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
-    return Source(str(data), names, pool("train"), val, test, facts=tuple(facts))
+    return Source(str(data), names, pool("train"), val, test, facts=trained.facts)
 
 
 def broken_image(item: SkippedFile) -> DataError:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hba.data.labels import SPLITS, class_name, split_role
+from hba.data.labels import class_name, split_role
 from hba.data.pool import FileItems, Items, Part, Source, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
@@ -58,31 +57,28 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
     cannot be used.
     """
     table = _read(file)
-    there = [str(name) for name in table.columns]
+    there = list(map(str, table.columns))
     path, label = find_column("path", columns, there, file), find_column("label", columns, there, file)
     has_splits = columns["split"] or any(name.strip().casefold() in NAMES["split"] for name in there)
     split = find_column("split", columns, there, file) if has_splits and columns["split"] != NO_SPLITS else None
-    rows: dict[str, list[tuple[tuple[str, ...], Path]]] = {}
-    number_of: dict[str, int] = {}
-    roles = [SPLITS[0]] * len(table) if split is None else table[split]
+    parts: dict[str, dict[Path, tuple[str, ...]]] = {}
+    roles = ["train"] * len(table) if split is None else table[split]
     for number, given, cell, role in zip(table.index, table[path], table[label], roles, strict=True):
         where = f"row {number} of {file}"
-        if not isinstance(given, str) or role is None:
+        if not (isinstance(given, str) and isinstance(role, str)):
             raise DataError(f"{where} has no text as {path!r} or {split!r}: fill it, or remove the row")
-        place = os.path.normpath(file.parent.absolute() / given)
-        if number_of.setdefault(place, number) != number:
+        place = Path(os.path.normpath(file.parent.absolute() / given))
+        if any(place in part for part in parts.values()):
             # The image could be in training and test.
-            raise DataError(f"{file} has {given!r} twice, in the rows {number_of[place]} and {number}: keep one")
-        classes = {class_name(cell, where)} if separator is None else set(map(str.strip, (cell or "").split(separator)))
-        rows.setdefault(split_role(str(role), file), []).append((tuple(sorted(classes - {""})), Path(place)))
-    if "train" not in rows:
-        raise DataError(f"{file} has no rows of the split train; column {split!r} must say train for some")
-    if separator is not None and all(len(classes) < 2 for part in rows.values() for classes, _ in part):
+            raise DataError(f"{where} has {given!r}, which an earlier row has too: keep one")
+        classes = [class_name(cell, where)] if separator is None else map(str.strip, (cell or "").split(separator))
+        parts.setdefault(split_role(role, file), {})[place] = tuple(sorted(set(classes) - {""}))
+    if separator is not None and all(len(classes) < 2 for part in parts.values() for classes in part.values()):
         raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
-    fact = f"columns of {file.name}: images from {path!r}, classes from {label!r}"
+    fact = f"columns: images from {path!r}, classes from {label!r}"
     fact += "" if split is None else f", splits from {split!r}"
-    parts = {role: partial(_part, file, part, skip_broken) for role, part in rows.items()}
-    return source_of(file, parts, is_multi=separator is not None, facts=[fact])
+    read = {role: partial(_part, file, part, skip_broken, fact) for role, part in parts.items()}
+    return source_of(file, read, is_multi=separator is not None)
 
 
 def _read(file: Path) -> Any:
@@ -95,45 +91,39 @@ def _read(file: Path) -> Any:
         if is_parquet:
             table = pandas.read_parquet(file).reset_index(drop=True)
         else:
-            with file.open(encoding="utf-8-sig") as opened, warnings.catch_warnings():
-                # Of rows with more cells than there are columns.
-                warnings.simplefilter("error", pandas.errors.ParserWarning)
+            with file.open(encoding="utf-8-sig") as opened:
                 first = opened.readline()
-                opened.seek(0)
-                table = pandas.read_csv(
-                    opened,
-                    sep=next((one for one in SEPARATORS if one in first), ","),
-                    index_col=False,
-                    dtype=str,
-                    keep_default_na=False,
-                    na_values=["", "nan", "NaN"],
-                    skipinitialspace=True,
-                    skip_blank_lines=False,
-                ).dropna(how="all")
+            table = pandas.read_csv(
+                file,
+                sep=next((one for one in SEPARATORS if one in first), ","),
+                encoding="utf-8-sig",
+                dtype=str,
+                keep_default_na=False,
+                na_values=["", "nan", "NaN"],
+                skipinitialspace=True,
+                skip_blank_lines=False,
+            ).dropna(how="all")
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
-    if not len(table):
-        raise DataError(f"{file} has no rows")
     # A spreadsheet counts the row of names too.
     table.index = table.index + (1 if is_parquet else 2)
     return table.astype(object).where(table.notna(), None)
 
 
-def _part(file: Path, rows: Sequence[tuple[tuple[str, ...], Path]], skip_broken: bool) -> Part:
+def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool, fact: str) -> Part:
     """The images of one split, sorted by class and path. DataError for a missing one, unless it may be omitted."""
-    rows = sorted(rows, key=lambda row: (row[0], row[1].parts))
-    found = [row for row in rows if row[1].is_file()]
-    missing = [path for _, path in rows if not path.is_file()] if len(found) < len(rows) else []
+    paths = sorted(part, key=lambda path: (part[path], path.parts))
+    missing = [path for path in paths if not path.is_file()]
+    found = [path for path in paths if path not in set(missing)] if missing else paths
     if missing and not (skip_broken and found):
         raise DataError(
-            f"{len(missing):,} of the {counted(len(rows), 'image')} of {file} cannot be found, such as {missing[0]}; "
+            f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be found, such as {missing[0]}; "
             f"mend the table, whose paths begin at {file.parent}, or use --skip-broken"
         )
-    classes, paths = zip(*found, strict=True)
-    folder = Path(os.path.commonpath([path.parent for path in paths]))
-    items = FileItems.of(folder, paths, [", ".join(names) for names in classes])
-    return Part(items, classes, tuple(SkippedFile(str(path), "no such file") for path in missing))
+    classes, folder = [part[path] for path in found], Path(os.path.commonpath([path.parent for path in found]))
+    items = FileItems.of(folder, found, list(map(", ".join, classes)))
+    return Part(items, classes, tuple(SkippedFile(str(path), "no such file") for path in missing), facts=(fact,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +135,19 @@ class SavedItems(Items):
     place: Path
     classes: Sequence[tuple[str, ...]]
 
+    def _row(self, number: int) -> Mapping[str, Any]:
+        return self.dataset[number][self.column] or {}
+
     def file(self, number: int) -> Path | bytes:
         """The image's own bytes, or the file that the row names in their place."""
-        image = self.dataset[number][self.column] or {}
-        path, content = image.get("path"), image.get("bytes")
+        path, content = self._row(number).get("path"), self._row(number).get("bytes")
         return Path(path) if content is None and path is not None else content or b""
 
     def name(self, number: int) -> str:
         return f"number {number} of {self.place}"
 
     def known_as(self, number: int) -> str:
-        path = (self.dataset[number][self.column] or {}).get("path")
-        return f"{self.classes[number][0]}/{Path(path or '').name}"
+        return f"{self.classes[number][0]}/{Path(self._row(number).get('path') or '').name}"
 
 
 def saved_source(folder: Path, columns: Columns) -> Source:
@@ -166,24 +157,17 @@ def saved_source(folder: Path, columns: Columns) -> Source:
     labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
     for. DataError for datasets that cannot be used.
     """
-    places, splits_file = {SPLITS[0]: folder}, folder / SPLITS_FILE
+    places, splits_file = {"train": folder}, folder / SPLITS_FILE
     if splits_file.is_file():
         try:
             names = json.loads(splits_file.read_text(encoding="utf-8"))["splits"]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it anew") from None
         places = {split_role(name, folder): folder / name for name in names}
-        if len(places) < len(names) or "train" not in places:
-            raise DataError(f"{folder} must have a split for training, and at most one each of val and test: {names}")
-    dataset, image, label = _opened(places["train"], columns)
-    own = tuple(getattr(dataset.features[label], "names", ()))
-    fact = f"columns of {folder.name}: images from {image!r}, classes from {label!r}"
-    parts = {role: partial(_saved_part, place, columns) for role, place in places.items()}
-    return source_of(folder, parts, own, facts=[fact])
+    return source_of(folder, {role: partial(_saved_part, place, columns) for role, place in places.items()})
 
 
-def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
-    """The dataset, of encoded images, and the names of its columns of images and of labels."""
+def _saved_part(folder: Path, columns: Columns) -> Part:
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
@@ -198,14 +182,11 @@ def _opened(folder: Path, columns: Columns) -> tuple[Any, str, str]:
 
     image = find("path", datasets.Image, ())
     label = find("label", datasets.ClassLabel, [name for name in dataset.features if name != image])
-    return dataset.cast_column(image, datasets.Image(decode=False)), image, label
-
-
-def _saved_part(folder: Path, columns: Columns) -> Part:
-    dataset, image, label = _opened(folder, columns)
-    values = dataset.select_columns([label])[:][label]
-    if own := getattr(dataset.features[label], "names", None):
+    values, own = dataset.select_columns([label])[:][label], getattr(dataset.features[label], "names", ())
+    if own:
         # A ClassLabel marks a missing class as -1.
         values = [None if value in (None, -1) else own[value] for value in values]
     names = [(class_name(value, f"number {number} of {folder}"),) for number, value in enumerate(values)]
-    return Part(SavedItems(dataset.select_columns([image]), image, folder, names), names)
+    images = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
+    fact = f"columns: images from {image!r}, classes from {label!r}"
+    return Part(SavedItems(images, image, folder, names), names, class_names=tuple(own), facts=(fact,))
