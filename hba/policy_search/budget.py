@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from hba.algorithms import Algorithm, LambdaSteps
+from hba.algorithms import LambdaSteps
 from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
 from hba.training.metrics import measure
@@ -24,7 +24,7 @@ MANY_EPOCHS = 1_000_000
 PLANNED_SHARE = 0.85
 """Share of the remaining time that is planned; the rest is for saves, and for a machine that slows down."""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
-"""Share of a budget, and most seconds, in which steps are timed; twice that if steps of the warm-up are timed too."""
+"""Share of a budget, and most seconds, in which steps are timed."""
 REPORT_SECONDS = 3.0
 """For the report at the end of a search with a folder."""
 
@@ -36,18 +36,15 @@ def within(
 ) -> ImageSearchContext:
     """The same search with the epochs that end within so many seconds, and a note that says so.
 
-    began: when the seconds began, by the clock. saves: whether the search writes a folder with a report. Raises
-    SettingsError if not one epoch fits, or if other settings need more epochs than fit.
+    began: when the seconds began, by the clock. saves: whether the search writes a folder with a report. A step of the
+    warm-up counts as one after it. Raises SettingsError if not one epoch fits, or if other settings need more epochs.
     """
-    algorithm, every = context.config.algorithm, context.config.measured_every
-    updates = algorithm.update_schedule.at(context.task.train_stream().batches_per_pass)
-    seconds_of_warm_up_step, seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
+    every, batches = context.config.measured_every, context.task.train_stream().batches_per_pass
+    seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
         """Seconds of a search from its first step on, validated after the first and the last epoch too."""
-        steps = epochs * updates.steps_per_epoch
-        warm_up_steps = min(steps, updates.warm_up_epochs * updates.steps_per_epoch)
-        training = warm_up_steps * seconds_of_warm_up_step + (steps - warm_up_steps) * seconds_of_step
+        training = epochs * context.config.algorithm.update_schedule.at(batches).steps_per_epoch * seconds_of_step
         return training + (epochs // every + 2) * seconds_of_validation + (REPORT_SECONDS if saves else 0.0)
 
     epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
@@ -60,42 +57,31 @@ def within(
     return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
 
 
-def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float, float]:
-    """Seconds of a training step in the warm-up, of one after it with its share of the policy steps, and of a pass over
-    all validation images. A copy of the search is timed, which leaves no trace.
+def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float]:
+    """Mean seconds of a training step with its share of the policy steps, and of a pass over all validation images.
+
+    A copy of the search is timed, which leaves no trace. The first round of train_steps is slower and does not count.
     """
     task, algorithm = context.task, context.config.algorithm
-    seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
+    if isinstance(algorithm, LambdaSteps):
+        algorithm = algorithm.model_copy(update={"warm_up_epochs": 0})
+        task = replace(task, config=context.config.model_copy(update={"algorithm": algorithm}))
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
 
-        def seconds_of_step(timed_algorithm: Algorithm) -> float:
-            timed = replace(task, config=context.config.model_copy(update={"algorithm": timed_algorithm}))
+        def now() -> float:
+            if state.device.type == "cuda":
+                torch.cuda.synchronize(state.device)
+            return clock()
 
-            def step() -> None:
-                timed_algorithm.step(timed, state)
-                if state.device.type == "cuda":
-                    torch.cuda.synchronize(state.device)
-
-            return seconds_per_step(step, algorithm.update_schedule.train_steps, seconds, clock)
-
-        if isinstance(algorithm, LambdaSteps) and algorithm.warm_up_epochs:
-            warm_ups = (algorithm.model_copy(update={"warm_up_epochs": epochs}) for epochs in (MANY_EPOCHS, 0))
-            of_warm_up, of_step = map(seconds_of_step, warm_ups)
-        else:
-            of_warm_up = of_step = seconds_of_step(algorithm)
-        begun = clock()
+        every, seconds = algorithm.update_schedule.train_steps, min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
+        n_rounds, begun = -1, now()
+        while n_rounds < 1 or now() - begun < seconds:
+            for _ in range(every):
+                algorithm.step(task, state)
+            n_rounds += 1
+            if n_rounds == 0:
+                begun = now()
+        of_step, begun = (now() - begun) / (n_rounds * every), now()
         measure(state.to_module(), task.val, task.preprocessing.measure)
-        return of_warm_up, of_step, clock() - begun
-
-
-def seconds_per_step(step: Callable[[], None], every: int, seconds: float, clock: Clock) -> float:
-    """Mean seconds of a training step, over rounds of `every` steps. The first round is slower and does not count."""
-    n_rounds, begun = -1, clock()
-    while n_rounds < 1 or clock() - begun < seconds:
-        for _ in range(every):
-            step()
-        n_rounds += 1
-        if n_rounds == 0:
-            begun = clock()
-    return (clock() - begun) / (n_rounds * every)
+        return of_step, now() - begun

@@ -13,7 +13,7 @@ import hba
 from hba.algorithms.lookahead import Lookahead
 from hba.errors import SettingsError
 from hba.policy_search import budget
-from hba.policy_search.budget import MANY_EPOCHS, seconds_per_step, within
+from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.context import ImageSearchContext
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
@@ -25,19 +25,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def test_whole_rounds_are_timed_and_the_first_is_left_out() -> None:
-    """Steps of one second, every fourth of five; the first ones take ten more."""
-    clock, steps = Clock(), iter(range(1, 1000))
-
-    def step() -> None:
-        number = next(steps)
-        clock.now += (10 if number <= 4 else 0) + (1 if number % 4 else 5)
-
-    assert seconds_per_step(step, 4, 30.0, clock=clock) == pytest.approx(2.0)
-    # 48 s of a first round, and four rounds of 8 s.
-    assert clock.now == 80
 
 
 def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
