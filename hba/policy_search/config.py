@@ -13,9 +13,8 @@ from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradien
 from hba.config.evaluation import of_earlier_run, values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
-from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig, resolved_data
-from hba.errors import DataError, RunError, SettingsError
+from hba.errors import RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, acts_on_images
@@ -202,8 +201,8 @@ def from_config(
 
     own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE and more epochs can
     be given. in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises
-    RunError if the file cannot be read, SettingsError for settings that contradict each other or the run and if objects
-    of the run are missing, and DataError if its data are gone and no others are given.
+    RunError if the file cannot be read, and SettingsError for settings that contradict each other or the run and if
+    objects of the run are missing.
     """
     file, given = path / CONFIG_NAME if path.is_dir() else path, flattened(resolved_data(settings))
     algorithm = given.get("algorithm")
@@ -219,36 +218,20 @@ def from_config(
         raise SettingsError(f"the search of {file} had {had} of your own, got {got}; give the same objects in Python")
     before, name = earlier.flat(), getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
-        if algorithm is not None:
-            _check_unchanged(path, before, {"algorithm": name})
         config = earlier.changed({one: value for one, value in given.items() if one != "algorithm"}).resolved()
-        now = config.flat()
-        _check_unchanged(path, before, {one: now[one] for one in sorted(given.keys() - {*MAY_CHANGE})})
-    else:
-        taken = of_earlier_run(before, given, has_own_network="model" in own)
-        dropped = {
-            *(DataConfig.model_fields if in_memory else ()),
-            *(START if given.keys() & {*START} else ()),
-            *(type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()),
-        }
-        taken = {one: value for one, value in taken.items() if one not in dropped}
-        config = kind.make({**taken, "algorithm": type(earlier.algorithm), **given}).resolved()
-    data = config.flat()["data"]
-    if "data" not in settings and data not in DATASET_NAMES and not Path(data).exists():
-        raise DataError(
-            f"the data of {path} are no longer in {data}; name where they are now, as in hba search DIR "
-            f"{f'--out {path} --resume' if resume else f'--config {path}'}, or give images in memory again"
-        )
-    return config
-
-
-def _check_unchanged(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise SettingsError if a setting is not as before in the run in a folder; epochs may be more."""
-    for name, given in now.items():
-        # The file of the schedule to begin at may have another name now.
-        old, new = (one["values"] if isinstance(one, dict) else one for one in (before[name], given))
-        if old != new and not (name == "epochs" and new > old):
-            raise SettingsError(
-                f"a resumed run keeps its settings, and may only get more epochs; {path} has {name} "
-                f"{reprlib.repr(old)} (given {reprlib.repr(new)})"
-            )
+        now = {**config.flat(), "algorithm": name}
+        for one in sorted(given.keys() - {*MAY_CHANGE}):
+            if before[one] != now[one] and not (one == "epochs" and now[one] > before[one]):
+                raise SettingsError(
+                    f"a resumed run keeps its settings, and may only get more epochs; {path} has {one} "
+                    f"{reprlib.repr(before[one])} (given {reprlib.repr(now[one])})"
+                )
+        return config
+    taken = of_earlier_run(before, given, has_own_network="model" in own)
+    dropped = {
+        *(DataConfig.model_fields if in_memory else ()),
+        *(START if given.keys() & {*START} else ()),
+        *(type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()),
+    }
+    taken = {one: value for one, value in taken.items() if one not in dropped}
+    return kind.make({**taken, "algorithm": type(earlier.algorithm), **given}).resolved()
