@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import platform
+import re
 import signal
 from collections.abc import Callable, Hashable, Iterator
 from importlib.metadata import PackageNotFoundError, version as installed_version
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hba.errors import RunError, SettingsError
-from hba.utils.text import did_you_mean
 
 # Modules that only declare a constant are imported without torch, which takes seconds.
 if TYPE_CHECKING:
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 VERSION = "0.1.0"
 """The version of this library; pyproject.toml reads it from here."""
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
-REMEDY = "try a smaller batch_size, model or image_size"
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
     """The name; SettingsError if it is not auto, cpu, cuda or cuda:<number>. The device need not exist here."""
-    kind, colon, number = name.partition(":")
-    if name not in ("auto", "cpu", "cuda") and not (kind == "cuda" and colon and number.isdecimal()):
-        meant = did_you_mean("cuda" if kind == "gpu" else name, ("auto", "cpu", "cuda"))
-        raise SettingsError(f"device must be auto, cpu, cuda or cuda:<number>, got {name!r}{meant}")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise SettingsError(f"device must be auto, cpu, cuda or cuda:<number>, got {name!r}")
     return name
 
 
@@ -61,18 +58,14 @@ def explained_memory_errors() -> Iterator[None]:
 
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise RunError(f"the device's memory is full ({str(error).splitlines()[0]}); {REMEDY}") from None
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            raise RunError(f"the memory is full; {REMEDY}") from None
+        reason = next(iter(str(error).splitlines()), "")
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in reason:
+            raise RunError(f"the memory is full ({reason}); try a smaller batch_size, model or image_size") from None
         # PyTorch raises it from a signal handler, wherever the main thread is.
-        if "DataLoader worker" not in str(error):
-            raise
-        reason = str(error).splitlines()[0]
-        raise RunError(
-            f"a process that reads images has died ({reason}); try fewer workers, 0 reads without any"
-        ) from None
+        if "DataLoader worker" in reason:
+            raise RunError(f"a process that reads images has died ({reason}); try fewer workers, or 0") from None
+        raise
 
 
 def device_constant(make: Make) -> Make:

@@ -2,8 +2,8 @@
 
 import contextlib
 import errno
+import io
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,8 +14,6 @@ from hba.errors import RunError
 
 RUNS = Path("runs")
 """Where the commands put runs without --out."""
-MOST_BYTES = 2**28
-"""Of a text file that is read: a schedule of 100,000 epochs has less."""
 NO_FILE = "it is no regular file"
 LOCK_NAME = ".lock"
 
@@ -66,21 +64,15 @@ def load_tensors(path: Path) -> Any:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading; OSError for a pipe or a device, which may never end."""
-    # O_NONBLOCK: opening a pipe would wait for its writer.
-    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(errno.EINVAL, NO_FILE, str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, NO_FILE, str(path))
+    return path.open("rb")
 
 
 def read_text(path: Path) -> str:
-    """Read UTF-8 text of at most MOST_BYTES, with line ends as \\n. Raises OSError or UnicodeDecodeError."""
+    """Read UTF-8 text, with line ends as \\n. Raises OSError or UnicodeDecodeError."""
     with open_regular(path) as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES // 2**20} MiB", str(path))
-    return content.decode().replace("\r\n", "\n").replace("\r", "\n")
+        return io.TextIOWrapper(file, "utf-8").read()
 
 
 def reason_of(error: Exception) -> str:

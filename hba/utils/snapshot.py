@@ -1,4 +1,7 @@
-"""Save and restore all fields of a dataclass. None is listed by name, so none can be forgotten."""
+"""Save and restore all fields of a dataclass. None is listed by name, so none can be forgotten.
+
+Of modules, what state_dict returns: not the buffers that are registered with persistent=False.
+"""
 
 import copy
 import dataclasses
@@ -6,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 PLAIN = (bool, int, float, str, type(None))
 """Types that are saved as they are, also in lists and mappings."""
-FURTHER = "buffers that state_dict leaves out"
-"""Key, beside those of a state_dict, of the non-persistent buffers of a module, which a resumed training needs too."""
+OLD_KEY = "buffers that state_dict leaves out"
+"""Entry of older files beside those of a state_dict."""
 
 
 def snapshot(record: Any) -> dict[str, Any]:
@@ -52,10 +55,7 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         return {key: _saved(one, f"{name}[{key!r}]") for key, one in value.items()}
     if hasattr(value, "state_dict"):
-        state = value.state_dict()
-        if further := _further(value, state):
-            state[FURTHER] = further
-        return state
+        return value.state_dict()
     if dataclasses.is_dataclass(value):
         return snapshot(value)
     raise TypeError(f"{name} is of a type that cannot be saved: {type(value).__name__}")
@@ -74,26 +74,7 @@ def _fill(value: Any, found: Any) -> None:
     elif hasattr(value, "state_dict"):
         # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of layers.
         state = copy.copy(found)
-        _fill_further(value, state.pop(FURTHER, {}))
+        state.pop(OLD_KEY, None)
         value.load_state_dict(state)
     else:
         restore(value, found)
-
-
-def _further(value: Any, state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Buffers of a module that were registered with persistent=False, by name."""
-    buffers = value.named_buffers() if isinstance(value, nn.Module) else ()
-    return {name: buffer for name, buffer in buffers if name not in state}
-
-
-def _fill_further(value: Any, found: Mapping[str, Tensor]) -> None:
-    for name, saved in found.items():
-        owner, _, own_name = name.rpartition(".")
-        module = value.get_submodule(owner)
-        buffer = getattr(module, own_name, None)
-        if isinstance(buffer, Tensor) and buffer.shape == saved.shape:
-            buffer.copy_(saved)
-        else:
-            # A buffer that the first forward passes make, or that changes its shape.
-            device = next((parameter.device for parameter in value.parameters()), saved.device)
-            setattr(module, own_name, saved.to(device))

@@ -31,12 +31,12 @@ RATE = 0.02
 
 
 class Counted(WithDropout):
-    """Draws from torch's default generator, and depends on a buffer that state_dict leaves out."""
+    """Draws from torch's default generator, and depends on a buffer."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
         super().__init__()
-        self.register_buffer("passes", torch.zeros(()), persistent=False)
+        self.register_buffer("passes", torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
         passes = cast(Tensor, self.passes)

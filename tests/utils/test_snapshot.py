@@ -49,7 +49,6 @@ def record_of(seed: int) -> Record:
     generator = torch.Generator().manual_seed(seed)
     torch.rand(seed, generator=generator)
     module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    module.register_buffer("not_in_its_state", torch.rand(2, generator=generator), persistent=False)
     optimizer = SGD(module.parameters(), lr=0.1 * seed, momentum=0.9)
     for _ in range(seed):
         optimizer.zero_grad()
@@ -104,34 +103,6 @@ def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
             parameter.grad = torch.ones_like(parameter)
         one.optimizer.step()
     assert_same(other.module.state_dict(), record.module.state_dict())
-    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
-
-
-class Caching(nn.Module):
-    """Its first pass makes one buffer, and the shape of another follows the images."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(3, 2)
-        self.register_buffer("made", None, persistent=False)
-        self.register_buffer("shaped", torch.zeros(1), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.made, self.shaped = x.detach().sum(0), x.detach().clone()
-        y: Tensor = self.linear(x)
-        return y
-
-
-def test_buffers_that_passes_make_come_back_too() -> None:
-    @dataclass
-    class OfModule:
-        module: nn.Module
-
-    record, other = OfModule(nn.Sequential(Caching())), OfModule(nn.Sequential(Caching()))
-    record.module(torch.rand(4, 3))
-    restore(other, through_a_file(snapshot(record)))
-    assert_same(dict(other.module.named_buffers()), dict(record.module.named_buffers()))
-    assert len(dict(other.module.named_buffers())) == 2
 
 
 def test_a_field_that_cannot_be_saved_is_an_error_that_names_it() -> None:
