@@ -120,10 +120,10 @@ class _Terminal(PrintsTrainings, EvaluationProgress):
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     """What an evaluation will do: the images, the network, the trainings, and notes."""
-    config = plan.config
-    test = "" if plan.test_images is None else f" and {plan.test_images:,} test"
-    classes = classes_line(plan.class_names, plan.left_out, plan.folder)
-    yield f"{plan.train_images:,} training{test} images of {classes}"
+    config, data = plan.config, plan.data
+    test = "" if data.n_test is None else f" and {data.n_test:,} test"
+    classes = classes_line(data.class_names, len(data.left_out), plan.folder)
+    yield f"{len(data.train):,} training{test} images of {classes}"
     yield (
         f"{plan.model} on {plan.device}, {config.side}x{config.side} pixels, "
         f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
@@ -131,7 +131,8 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
     where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
     seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
-    kept = f" and {plan.n_kept} that are kept" if plan.n_kept else ""
+    n_kept = len(plan.rows) * config.seeds - plan.n_trainings
+    kept = f" and {n_kept} that are kept" if n_kept else ""
     yield f"trainings: {plan.n_trainings}{kept} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hba.config.evaluation import EvaluationConfig
+from hba.data.images import EvaluationData
 from hba.training.metrics import Measured
 from hba.utils.progress import ProgressBar, event_writer_class
 
@@ -14,27 +15,26 @@ from hba.utils.progress import ProgressBar, event_writer_class
 class EvaluationPlan:
     """Known once the training images are read, before the first training.
 
-    model: the network's name, or the class of the user's own. device: such as cuda:0. test_images: None if only
-    reading them, after the first training, will show their number. left_out: number of files that are not used, as far
-    as is known. rows: names, the schedule's first. n_trainings: those still to do; n_kept: those that are done already.
-    steps_per_training: batches. jobs: trainings at a time. folder: of results.json. notes: sentences to read before the
-    numbers, such as settings that are taken from the search of other data.
+    data: its test split is not opened yet. model: the network's name, or the class of the user's own. device: such as
+    cuda:0. rows: names, the schedule's first. n_trainings: those still to do. jobs: trainings at a time. folder: of
+    results.json. notes: sentences to read before the numbers.
     """
 
     config: EvaluationConfig
+    data: EvaluationData
     model: str
     device: str
-    class_names: tuple[str, ...]
-    train_images: int
-    test_images: int | None
-    left_out: int
     rows: tuple[str, ...]
     n_trainings: int
-    n_kept: int
-    steps_per_training: int
     jobs: int
     folder: Path | None
     notes: tuple[str, ...]
+
+    @property
+    def steps_per_training(self) -> int:
+        """Batches."""
+        n_images = len(self.data.train)
+        return self.config.epochs * (n_images // min(self.config.batch_size, n_images))
 
 
 class EvaluationCallback:
@@ -49,15 +49,12 @@ class EvaluationCallback:
     def step_done(self) -> None:
         """Called after a training step."""
 
-    def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
-        """Called when a network was trained to its last epoch, before training_done.
+    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+        """Called when a network was trained to its last epoch and measured.
 
-        epochs: loss and error on the augmented images of each epoch, during training. test: after the last epoch on the
-        test split, with the confusion matrix.
+        test: after the last epoch on the test split, with the confusion matrix. epochs: loss and error on the augmented
+        images of each epoch, during training.
         """
-
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-        """Called when a network was trained to its last epoch and measured."""
 
 
 class TrainingsBar(ProgressBar):
@@ -94,8 +91,8 @@ class EvaluationProgress(TrainingsBar, EvaluationCallback):
             self.say(note)
         self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
 
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
-        self.ended(f"{name}, seed {seed}: test error {test_error_percent:.2f} %")
+    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+        self.ended(f"{name}, seed {seed}: test error {test.error_percent:.2f} %")
 
 
 class TensorBoardLogger(EvaluationCallback):
@@ -109,7 +106,7 @@ class TensorBoardLogger(EvaluationCallback):
     def __init__(self, folder: str | Path) -> None:
         self._folder, self._writer_class = Path(folder), event_writer_class()
 
-    def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
+    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
         # A name may be any text, and must stay a single folder.
         writer = self._writer_class(str(self._folder / f"{quote(name, safe=' ')}, seed {seed}"))
         measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]

@@ -33,7 +33,7 @@ from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
 from hba.policy_evaluation.jobs import Job, number_of_jobs, run_jobs
-from hba.policy_evaluation.leakage import leakage_reports, notes_on
+from hba.policy_evaluation.leakage import leakage_reports
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
 from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
@@ -104,10 +104,10 @@ def evaluate(
     own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
-    used, start, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
+    used, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
     # Before images are read. A cluster has its own devices.
     device = local_device(used.device) if cluster is None else None
-    rows = row_configs(named, main, used, own_network, start)
+    rows = row_configs(named, main, used, own_network, used.network_start())
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     folder = Path(out) if out is not None and is_first() else None
@@ -119,7 +119,8 @@ def evaluate(
         in_memory = not isinstance(data, str | Path | None)
         searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
         notes = (*inherited, *images.facts, *filter(None, [error_note(images.train.labels)]))
-        notes = (*notes, *_notes_on_start(images, rows[0]), *notes_on(schedules, used, searched))
+        notes = (*notes, *_notes_on_start(images, rows[0]), *(one.warning for one in searched if one.seen))
+        notes = (*notes, *filter(None, [used.baseline_note()]))
         run = Evaluation(used, rows, images, searched, folder, stored)
         if size() > 1:
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
@@ -184,15 +185,25 @@ def _train_all(
     if stored and jobs:
         # Another kind of device rounds otherwise.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
-    callback.planned(_plan(run, executor, len(jobs), notes))
+    plan = EvaluationPlan(
+        config=run.config,
+        data=run.data,
+        model=run.result.model,
+        device=executor.description,
+        rows=tuple(row.name for row in run.rows),
+        n_trainings=len(jobs),
+        jobs=min(executor.n_jobs, max(1, len(jobs))),
+        folder=folder,
+        notes=notes,
+    )
+    callback.planned(plan)
     with contextlib.closing(run_jobs(executor, jobs, run.data, callback.step_done)) as finished:
         for job, (test, epochs) in finished:
             run.add(job.row, job.seed, test)
             job.checkpoint.remove()
             if folder is not None:
                 save_left_out(folder, run.data.left_out)
-            callback.training_measured(job.row.name, job.seed, epochs, test)
-            callback.training_done(job.row.name, job.seed, test.error_percent)
+            callback.training_done(job.row.name, job.seed, test, epochs)
     if folder is None:
         return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
@@ -201,27 +212,6 @@ def _train_all(
     with single_process():
         report = report_at_the_end(folder, lambda: Samples.of(run.data.train, run.data.class_names), schedule)
     return run.result.model_copy(update={"report": report})
-
-
-def _plan(run: Evaluation, executor: Executor, n_trainings: int, notes: tuple[str, ...]) -> EvaluationPlan:
-    """n_trainings: still to do."""
-    config, data, own_network = run.config, run.data, run.rows[0].own_network
-    return EvaluationPlan(
-        config=config,
-        model=config.model if own_network is None else own_network.name,
-        device=executor.description,
-        class_names=data.class_names,
-        train_images=len(data.train),
-        test_images=data.n_test,
-        left_out=len(data.left_out),
-        rows=tuple(row.name for row in run.rows),
-        n_trainings=n_trainings,
-        n_kept=run.stored.n_trainings if run.stored else 0,
-        steps_per_training=config.epochs * (len(data.train) // min(config.batch_size, len(data.train))),
-        jobs=min(executor.n_jobs, max(1, n_trainings)),
-        folder=run.folder,
-        notes=notes,
-    )
 
 
 def _identity(row: RowConfig) -> tuple[str, ...]:

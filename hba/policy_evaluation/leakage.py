@@ -1,6 +1,6 @@
 """Whether the search of a schedule has seen images that the schedule is tested on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
@@ -13,7 +13,6 @@ from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.report.results import LeakageReport
 from hba.schedule.schedule import Schedule
-from hba.utils.text import count_of
 
 
 def leakage_reports(
@@ -32,12 +31,13 @@ def leakage_reports(
     for row, schedule in schedules.items():
         count = _count(schedule, config, data, in_memory)
         known: Any = {} if count is None else {"test_images_seen": count.n_seen, "seen_is_estimate": count.is_estimate}
-        found.append(LeakageReport(row=row, test_images=data.n_test, **known))
-        if found[-1].seen and not allow_seen:
+        report = LeakageReport(row=row, test_images=data.n_test, **known)
+        if report.seen and not allow_seen:
             raise SettingsError(
-                f"the search of {row} has seen {found[-1].seen}, so its error on them would be too low: test on what "
-                "it left out, with its images, classes and split seed, or add allow_seen=True"
+                f"{report.warning}; test on what it left out, with its images, classes and split seed, or add "
+                "allow_seen=True"
             )
+        found.append(report)
     return tuple(found)
 
 
@@ -62,27 +62,6 @@ def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) ->
         return None
     seen = SeenImages.of(its_splits.train.items.hashed_by, all_hashes([its_splits.train, its_splits.val]))
     return seen.overlap(all_hashes([split(source, None, None, config.split_seed).test()]))
-
-
-def notes_on(
-    schedules: Mapping[str, Schedule], config: EvaluationConfig, searched: Sequence[LeakageReport]
-) -> tuple[str, ...]:
-    """Sentences to read before the numbers. searched: one report for each schedule."""
-    found = []
-    for (row, schedule), report in zip(schedules.items(), searched, strict=True):
-        settings = settings_of(schedule)
-        finished, planned = map(count_of, (schedule.provenance.get("epochs_finished"), settings.get("epochs")))
-        if finished and planned and finished < planned:
-            short = f"The search of {row} stopped after {finished} of {planned} epochs"
-            found.append(f"{short}; its schedule is stretched to {config.epochs}")
-        if report.test_images_seen is None and settings.get("data") == config.data:
-            found.append(
-                f"The schedule {row} does not record which images it was searched on: make sure that no test image is "
-                "one of them"
-            )
-        elif report.seen is not None:
-            found.append(report.warning)
-    return (*found, *filter(None, [config.baseline_note()]))
 
 
 def settings_of(schedule: Schedule) -> Mapping[str, Any]:

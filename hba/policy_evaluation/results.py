@@ -99,12 +99,12 @@ def stored_results(
         return None
     stored = read_results(path)
     before, names = stored.config, [row.name for row in stored.rows]
+    check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
     for name in EvaluationConfig.model_fields:
         if name not in (*FREE_SETTINGS, "model"):
             check_same(name, getattr(before, name), getattr(config, name), folder)
     network = rows[0].network_definition or config.model
     check_same("network", stored.own_network or before.model, network, folder)
-    check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
     check_same("seeds, or has more", before.seeds, min(before.seeds, config.seeds), folder)
     check_same("rows, and new ones come last", names, [row.name for row in rows[: len(names)]], folder)
     for old, row in zip(stored.rows, rows, strict=False):

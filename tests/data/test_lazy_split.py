@@ -53,12 +53,12 @@ class Events(hba.EvaluationCallback):
         monkeypatch.setattr("hba.data.pool.read_image", recording)
 
     def planned(self, plan: EvaluationPlan) -> None:
-        self.n_test = plan.test_images
+        self.n_test = plan.data.n_test
 
     def step_done(self) -> None:
         self.seen.append("step")
 
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+    def training_done(self, name: str, seed: int, *_: object) -> None:
         self.seen.append("done")
 
     def before_first(self, event: str) -> list[str]:

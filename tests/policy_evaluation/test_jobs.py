@@ -68,10 +68,8 @@ class Events(hba.EvaluationCallback):
     def step_done(self) -> None:
         self.seen.append("step")
 
-    def training_measured(self, name: str, seed: int, epochs: Sequence[Measured], test: Measured) -> None:
+    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
         self.epochs[name, seed] = epochs
-
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
         self.seen.append("done")
         self.on_done()
 

@@ -34,17 +34,17 @@ class StopAfter(hba.EvaluationCallback):
     """Ctrl-C in the training behind the first `n`, and what was heard."""
 
     def __init__(self, n: int = 100) -> None:
-        self.n_left, self.n_kept = n, 0
+        self.n_left, self.n_trainings = n, 0
         self.trainings: list[tuple[str, int]] = []
 
     def planned(self, plan: EvaluationPlan) -> None:
-        self.n_kept = plan.n_kept
+        self.n_trainings = plan.n_trainings
 
     def step_done(self) -> None:
         if self.n_left == 0:
             raise KeyboardInterrupt
 
-    def training_done(self, name: str, seed: int, test_error_percent: float) -> None:
+    def training_done(self, name: str, seed: int, *_: object) -> None:
         self.n_left -= 1
         self.trainings.append((name, seed))
 
@@ -87,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, whole: Path) -> None:
     callback = StopAfter()
     result = evaluate(out, resume=True, callback=callback, **MORE)
-    assert callback.n_kept == 4
+    assert callback.n_trainings == 8
     assert callback.trainings == [
         ("random", 0), ("none", 1), ("final", 1), ("random", 1),
         ("schedule", 2), ("none", 2), ("final", 2), ("random", 2),
