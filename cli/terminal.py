@@ -18,7 +18,6 @@ from rich.table import Table
 
 from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
-from hba.operations import registered_operations
 from hba.operations.registration import load_operations_file
 from hba.utils.files import RUNS
 from hba.utils.text import counted, first_of
@@ -93,7 +92,7 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
     def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
         if not context.resilient_parsing:
             for path in paths:
-                load_operations_file(path, _registered)
+                load_operations_file(path)
             context.meta[OPERATIONS_FILES] = paths
 
     return click.option(
@@ -104,13 +103,6 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=load,
         help="Python file that registers your own operations or regularizers. It is executed.",
     )(command)
-
-
-def _registered() -> tuple[Any, ...]:
-    # Imported only where there is a file, because it takes long.
-    from hba.regularization.groups import registered_regularizers
-
-    return (*registered_operations(), *registered_regularizers())
 
 
 def operations_file_arguments() -> str:

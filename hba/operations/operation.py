@@ -67,17 +67,16 @@ class Operation:
             raise SettingsError(
                 f"an operation's name must be a word of letters, digits and _, other than {ALL!r}, got {self.name!r}"
             )
-        numbers: tuple[float, ...] = (0.0, 0.0, self.identity or 0.0)
-        if self.magnitude_range is not None:
-            object.__setattr__(self, "magnitude_range", tuple(self.magnitude_range))
-            numbers = (*self.magnitude_range, self.identity or 0.0)
-        elif self.unit is not None or self.identity is not None or self.signed:
+        ends = self.magnitude_range
+        if ends is None and (self.unit is not None or self.identity is not None or self.signed):
             raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
+        numbers = (*(ends if ends is not None else (0.0, 0.0)), self.identity or 0.0)
         if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or (self.signed and min(numbers[:2]) < 0):
             raise SettingsError(
                 f"{self.name} must have two finite numbers as magnitude_range, not negative if signed, and one or None "
                 f"as identity, got {self.magnitude_range} and {self.identity}"
             )
+        object.__setattr__(self, "magnitude_range", None if ends is None else tuple(ends))
 
     def __call__(
         self,

@@ -6,9 +6,7 @@ import dataclasses
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 
@@ -88,28 +86,19 @@ def _try_out(operation: Operation) -> None:
             result = operation(given, magnitudes)
         except Exception as error:  # A user's function may raise anything.
             raise SettingsError(f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}") from None
-        if not torch.equal(given, images):
-            raise SettingsError(f"{operation.name} must not change the images that it gets; return new ones")
-        is_tensor = isinstance(result, torch.Tensor)
-        is_alike = is_tensor and result.shape == given.shape and result.dtype == given.dtype
-        if not is_alike or not ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all():
-            found = f"{result.dtype} {tuple(result.shape)}" if is_tensor else type(result).__name__
+        is_alike = isinstance(result, torch.Tensor) and (result.shape, result.dtype) == (given.shape, given.dtype)
+        is_inside = is_alike and bool(((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all())
+        if not is_inside or not torch.equal(given, images):
+            found = f"{type(result).__name__} {getattr(result, 'dtype', '')} {tuple(getattr(result, 'shape', ()))}"
             found += f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}" if is_alike else ""
             raise SettingsError(
-                f"{operation.name} must return images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], got "
-                f"{found}; .clamp(0, 1) helps where values leave the range"
+                f"{operation.name} must return new images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], "
+                f"and must not change those, got {found}; .clamp(0, 1) helps where values leave the range"
             )
 
 
-def load_operations_file(
-    path: Path, registered: Callable[[], tuple[Any, ...]] = registered_operations
-) -> tuple[Any, ...]:
-    """Run a Python file that calls hba.register_operation, and return the operations that it registered.
-
-    registered: lists everything that counts as registered. Raises SettingsError for a file that is missing, that fails,
-    or that registers nothing.
-    """
-    before = set(registered())
+def load_operations_file(path: Path) -> None:
+    """Run a Python file that calls hba.register_operation. SettingsError for a file that is missing or fails."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
@@ -122,14 +111,9 @@ def load_operations_file(
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
-        line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
-        raise SettingsError(f"{path} failed: {_in_words(error)}{f' (line {line})' if line else ''}") from None
+        raise SettingsError(f"{path} failed: {_in_words(error)}{f' (line {lines[-1]})' if lines else ''}") from None
     # Other processes cannot import it.
     cloudpickle.register_pickle_by_value(module)
-    new = tuple(one for one in registered() if one not in before)
-    if not new:
-        raise SettingsError(f"{path} registers no operation; it must call hba.register_operation")
-    return new
 
 
 def _in_words(error: BaseException) -> str:

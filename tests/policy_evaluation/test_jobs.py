@@ -19,6 +19,7 @@ import hba
 import hba.data.folder
 from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
+from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
 from hba.policy_evaluation.jobs import number_of_jobs
 from hba.training.metrics import Measured
@@ -142,8 +143,8 @@ hba.register_operation(
 
 def gamma_schedule(folder: Path) -> hba.Schedule:
     (folder / "operations_of_mine.py").write_text(GAMMA, encoding="utf-8")
-    (gamma,) = load_operations_file(folder / "operations_of_mine.py")
-    space = hba.SearchSpace((gamma, hba.OPERATIONS["Invert"]), copies=1)
+    load_operations_file(folder / "operations_of_mine.py")
+    space = hba.SearchSpace((find_operation("Gamma"), hba.OPERATIONS["Invert"]), copies=1)
     return hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
 
 
