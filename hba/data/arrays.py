@@ -241,7 +241,7 @@ def from_dataset(
         try:
             image, label = dataset[number]
             images.append(fitted(_picture(image, levels), image_size, levels))
-            labels.append(whole_number("the label", label.item() if isinstance(label, Tensor) else label))
+            labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"the dataset must have pairs (image, label), but number {number} is none: {reason_of(error)}"

@@ -144,18 +144,10 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
     """Prepare all images of the source. RunError for a folder that has no room."""
     found = {"train": source.train, "val": source.val, "test": source.test and source.test()}
     pools: Any = {role: pool for role, pool in found.items() if pool is not None}
-    total, done, parts = sum(map(len, pools.values())), 0, {}
-
-    def count(n_images: int) -> None:
-        if on_read is not None:
-            on_read(done + n_images, total)
-
-    for role, pool in pools.items():
-        try:
-            parts[role] = _write_part(folder, role, pool, count)
-        except OSError as error:
-            raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
-        done += len(pool)
+    try:
+        parts = {role: _write_part(folder, role, pool, on_read) for role, pool in pools.items()}
+    except OSError as error:
+        raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
     left_out = [item for pool in pools.values() for item in pool.unused]
     description = {
         **FORMAT,
@@ -175,18 +167,17 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
     return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
 
 
-def _write_part(folder: Path, role: str, pool: Pool, count: Callable[[int], None]) -> dict[str, Any]:
+def _write_part(folder: Path, role: str, pool: Pool, on_read: OnRead | None) -> dict[str, Any]:
     """Write the arrays of a part, and return what the description says of it."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for start, images, lost in pool.read_parts():
+        for _, images, lost in pool.read_parts(on_read):
             pixels = images.numpy().tobytes()
             file.write(pixels)
             digest.update(pixels)
             broken |= lost
-            count(start + len(images))
     pool.without(broken)
     hashes = [(one.key, one.content()) for one in all_hashes([pool])]
     rows = [(key, -1 if content is None else content) for key, content in hashes]

@@ -34,9 +34,8 @@ def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) ->
     """SettingsError for data of another type than a search or an evaluation takes."""
     if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
         raise SettingsError(
-            f"data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
-            f"evaluation two of them, or hba.data.{wanted.__name__} with hba.data.LabelledImages(images, labels), got "
-            f"{type(data).__name__}"
+            "data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
+            f"evaluation two of them, or hba.data.{wanted.__name__}, got {type(data).__name__}"
         )
 
 
@@ -74,8 +73,8 @@ def load_search_data(
 ) -> SearchData:
     """Training and validation images. The test split's files are not opened.
 
-    dataset: split in the place of config.data; no test split is taken out of it. on_read: called with the number of
-    images that are read and of all.
+    dataset: split in the place of config.data; no test split is taken out of it. on_read: called for each split with
+    the number of images that are read and of all.
     """
     if _is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
@@ -83,12 +82,12 @@ def load_search_data(
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = splits.train, splits.val
     splits.available.check_levels()
-    total, n_test = len(train) + len(val), 0 if source.test is not None else len(splits.test())
+    n_test = 0 if source.test is not None else len(splits.test())
     return SearchData(
         source.name,
         source.class_names,
-        _read(train, config, on_read, total=total),
-        _read(val, config, on_read, before=len(train), total=total),
+        _read(train, config, on_read),
+        _read(val, config, on_read),
         not_images=(*source.train.unused, *(source.val.unused if source.val else ())),
         facts=source.facts,
         test_images=n_test if dataset is None else None,
@@ -119,7 +118,7 @@ def load_evaluation_data(
         test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config))
         how["not_images"] += tested.unused
         how["listing"] = None if config.data in DATASET_NAMES else (tested,)
-    images = _read(train, config, on_read, total=len(train))
+    images = _read(train, config, on_read)
     return EvaluationData(source.name, source.class_names, images, test, **how)
 
 
@@ -128,17 +127,9 @@ def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[S
     return (find_source(config), on_read) if dataset is None else (_dataset_source(dataset, config, on_read), None)
 
 
-def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None, before: int = 0, total: int = 0) -> Images:
-    """The images of a pool; large pools stay in their files. on_read: told of `total` images in all."""
-
-    def count(done: int) -> None:
-        if on_read is not None:
-            on_read(before + done, total)
-
-    if not _is_streamed(pool, config):
-        return pool.read(count)
-    count(len(pool))
-    return StreamedImages.of(pool, config.workers)
+def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Images:
+    """The images of a pool; large pools stay in their files."""
+    return StreamedImages.of(pool, config.workers) if _is_streamed(pool, config) else pool.read(on_read)
 
 
 def _is_streamed(pool: Pool, config: DataConfig) -> bool:
@@ -155,8 +146,8 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     """Decode and resize all images of the data once, into the folder `out`, which takes their place from then on.
 
     data: as `hba.search` takes them, but in files. settings: fields of DataConfig that say how images are read, such as
-    image_size, skip_broken, levels and classes. on_read: called with the number of images that are done, and of all.
-    What an interrupted call has left in `out` is overwritten.
+    image_size, skip_broken, levels and classes. on_read: called for each part with the number of images that are done,
+    and of all. What an interrupted call has left in `out` is overwritten.
 
     Splits, pixels and colours are those of the data with the same image_size. Test images are decoded too, but no
     search opens them. DataError for data that cannot be used, SettingsError for settings that have no effect, and
@@ -168,10 +159,8 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     if Path(config.data).exists() and format_of(config.data) == "prepared":
         raise SettingsError(f"the images in {config.data} are prepared already; name those that they are made of")
     folder = Path(out)
-    # Checked before the lock leaves its file in somebody else's folder.
     check_out(folder)
     with run_lock(folder):
-        check_out(folder)
         source = find_source(config)
         split(source, None, None, config.split_seed).available.check_levels()
         return write_cache(folder, source, on_read)
@@ -202,17 +191,11 @@ def _dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> So
 
     Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
     """
-    datasets = data if _is_pair(data) else (data,)
-    parts = [
-        from_dataset(one, image_size=config.stored_size, levels=config.levels, on_read=on_read) for one in datasets
-    ]
+    datasets, size = data if _is_pair(data) else (data,), config.stored_size
+    parts = [from_dataset(one, image_size=size, levels=config.levels, on_read=on_read) for one in datasets]
     own = getattr(getattr(datasets[0], "dataset", datasets[0]), "classes", None)
-    names = tuple(map(str, range(1 + max(int(part.labels.max()) for part in parts))))
-    if isinstance(own, list | tuple) and len(own) == len(names) and all(isinstance(name, str) for name in own):
-        names = tuple(own)
+    n_classes = 1 + max(int(part.labels.max()) for part in parts)
+    names = own if isinstance(own, list | tuple) and len(own) == n_classes else range(n_classes)
     name = type(datasets[0]).__name__
-    train, test = (
-        replace(in_memory(part.images.numpy(), part.labels.numpy(), name), image_size=config.stored_size)
-        for part in (parts[0], parts[-1])
-    )
-    return Source(name, names, train, test=lambda: test)
+    pools = [replace(in_memory(part.images.numpy(), part.labels.numpy(), name), image_size=size) for part in parts]
+    return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])

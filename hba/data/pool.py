@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from hba.data.images import LabelledImages
+from hba.data.images import LabelledImages, OnRead
 from hba.data.labels import is_multi_label, numbered
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import Levels, SkippedFile, is_deep, opened, read_image, to_8_bits
@@ -171,10 +171,10 @@ class Pool(Dataset[ReadPart]):
                 "give the levels that become black and white by --levels LOW,HIGH"
             )
 
-    def read_parts(self) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
+    def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
 
-        Several threads read. DataError for a broken image without skip_broken.
+        Several threads read. on_read: called after each part. DataError for a broken image without skip_broken.
         """
         starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
@@ -184,18 +184,19 @@ class Pool(Dataset[ReadPart]):
                 if broken and not self.skip_broken:
                     raise broken_image(broken[0][1])
                 yield start, images, {start + place: item for place, item in broken}
+                if on_read is not None:
+                    on_read(start + len(images), len(self))
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def read(self, on_read: Callable[[int], None] = lambda done: None) -> LabelledImages:
-        """The images in memory, without those that cannot be read. on_read: called with the number that is done."""
+    def read(self, on_read: OnRead | None = None) -> LabelledImages:
+        """The images in memory, without those that cannot be read."""
         # Arrays are read from their file here, before threads ask for them.
         images = torch.empty(len(self), self.items.n_channels, self.image_size, self.image_size, dtype=torch.uint8)
         broken: dict[int, SkippedFile] = {}
-        for start, part, lost in self.read_parts():
+        for start, part, lost in self.read_parts(on_read):
             images[start : start + len(part)] = part
             broken |= lost
-            on_read(start + len(part))
         kept = self.without(broken)
         if broken:
             images = images[torch.from_numpy(np.setdiff1d(np.arange(len(self)), list(broken)))]

@@ -69,8 +69,8 @@ class ProgressBar:
         self._progress.update(self._task, completed=done, rate=rate)
 
     def images_read(self, done: int, total: int) -> None:
-        """So many images have been read. The bar disappears after the last one, until other work begins."""
-        if self._progress.tasks[0].description != READING:
+        """So many images of a split have been read. The bar disappears after the last one, until other work begins."""
+        if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (READING, True):
             self.show_work(READING, 0, total, "images")
         self.advance_to(done)
         if done == total:
