@@ -179,7 +179,7 @@ def _train_all(
     def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
         parts = (*_identity(row), run.result.fingerprints["training"], made_on, str(seed))
         # Processes on other machines begin in another folder.
-        return TrainCheckpoint.in_folder(folder and folder.absolute() / TRAININGS_NAME, parts)
+        return TrainCheckpoint(folder and folder.absolute() / TRAININGS_NAME, parts)
 
     jobs = [Job(row, seed, checkpoint(row, seed)) for row, seed in missing]
     if stored and jobs:

@@ -44,27 +44,20 @@ class TrainState:
     epochs: list[list[float]] = field(default_factory=list)
 
 
-@dataclass
 class TrainCheckpoint:
     """The file in which a training is saved regularly.
 
-    path: None saves nothing. identity: of the training; a file of another training is ignored.
+    folder: None saves nothing. parts: everything that decides the numbers of the training, which the file is named by.
     """
 
-    path: Path | None = None
-    identity: str = ""
-    last: float = 0.0
-    """Time of the last save, by time.monotonic."""
-
-    @staticmethod
-    def in_folder(folder: Path | None, parts: Iterable[str]) -> "TrainCheckpoint":
-        """parts: everything that decides the numbers of the training."""
+    def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:
         identity = hashlib.sha256(json.dumps([1, *parts]).encode()).hexdigest()[:16]
-        return TrainCheckpoint(None if folder is None else folder / f"{identity}.pt", identity)
+        self.path = None if folder is None else folder / f"{identity}.pt"
+        self._last_save = 0.0
 
     def restore(self, state: TrainState) -> None:
         """Restore the state from the file; leave it at its beginning if there is no readable file."""
-        self.last = time.monotonic()
+        self._last_save = time.monotonic()
         # Only the first of several processes needs access to the folder.
         saved = broadcast_from_rank0(self._read)
         if saved is not None:
@@ -74,27 +67,22 @@ class TrainCheckpoint:
     def save_regularly(self, state: TrainState) -> None:
         """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save only between epochs."""
         can_be = size() == 1 or len(state.epochs) * state.stream.batches_per_pass == state.step
-        if self.path is None or not (is_first() and can_be and time.monotonic() - self.last > EVERY_SECONDS):
+        if self.path is None or not (is_first() and can_be and time.monotonic() - self._last_save > EVERY_SECONDS):
             return
-        content = {
-            "identity": self.identity,
-            "way": snapshot(state),
-            "default_generators": default_generator_state(state.sums.device),
-        }
-        save_tensors(self.path, content)
-        self.last = time.monotonic()
+        generators = default_generator_state(state.sums.device)
+        save_tensors(self.path, {"way": snapshot(state), "default_generators": generators})
+        self._last_save = time.monotonic()
 
     def remove(self) -> None:
         """Delete the file of a finished training."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self) -> Any:
         if self.path is None or not self.path.is_file():
             return None
         try:
-            content = load_tensors(self.path)
-            return content if content["identity"] == self.identity else None
+            return load_tensors(self.path)
         except Exception as error:
             # A damaged file can raise any exception.
             message = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"

@@ -108,11 +108,6 @@ def optimizer_for(
     how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
-    if is_fused and isinstance(optimizer, SGD):
-        # PyTorch's fused SGD fails for a layer that the first steps skip. Zeros give the same first step.
-        for one in tensors:
-            if one.requires_grad:
-                optimizer.state[one]["momentum_buffer"] = torch.zeros_like(one)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)

@@ -87,7 +87,7 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: int, tmp_path: Path) -> None:
     whole = trained(case, None)
-    kept = TrainCheckpoint.in_folder(tmp_path, [case])
+    kept = TrainCheckpoint(tmp_path, [case])
     with pytest.raises(Stopped):
         trained(case, kept, stop_after)
     assert kept.path is not None
@@ -104,12 +104,12 @@ def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: i
 
 
 def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_read(tmp_path: Path) -> None:
-    kept = TrainCheckpoint.in_folder(tmp_path, ["this"])
+    kept = TrainCheckpoint(tmp_path, ["this"])
     with pytest.raises(Stopped):
         trained("operations", kept, 5)
     assert kept.path is not None
     whole = trained("no augmentation", None)
-    other = TrainCheckpoint.in_folder(tmp_path, ["that"])
+    other = TrainCheckpoint(tmp_path, ["that"])
     assert other.path != kept.path
     assert trained("no augmentation", other).test == whole.test
     kept.path.write_bytes(kept.path.read_bytes()[:-100])

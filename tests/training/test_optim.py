@@ -8,9 +8,8 @@ from each import each
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from hba.config.evaluation import EvaluationConfig
 from hba.config.training import PLATEAU
-from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, optimizer_for, scheduled
+from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, scheduled
 
 
 def learning_rates(
@@ -96,21 +95,6 @@ def test_schedules_drop_at_the_epochs_of_their_papers() -> None:
         rates = learning_rates(schedule, epochs, steps_per_epoch=1, learning_rate=0.1)
         expected = [0.1 * factor ** sum(epoch >= drop for drop in drops) for epoch in range(epochs)]
         assert rates[:-1] == pytest.approx(expected), schedule
-
-
-def test_fused_sgd_takes_a_weight_whose_first_gradient_comes_late() -> None:
-    config = EvaluationConfig.make({"data": "digits", "epochs": 3, "fast": True, "device": "cpu"})
-    weight, late = (nn.Parameter(torch.ones(2)) for _ in range(2))
-    reference = nn.Parameter(torch.ones(2))
-    optimizer, _ = optimizer_for(config, [weight, late], steps_per_epoch=1)
-    other = OPTIMIZERS["sgd"]([reference], lr=config.learning_rate, weight_decay=config.weight_decay)
-    weight.grad = torch.ones(2)
-    optimizer.step()
-    for _ in range(3):
-        late.grad = reference.grad = torch.tensor([1.0, -2.0])
-        optimizer.step()
-        other.step()
-    torch.testing.assert_close(late, reference)
 
 
 def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
