@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -47,7 +46,7 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
     (row, seed, checkpoint), device = job, data.train.device
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
         # Another machine may not see the evaluation's folder.
-        checkpoint = replace(checkpoint, path=None)
+        checkpoint = TrainCheckpoint()
     generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
     with generators, explained_memory_errors():
         try:
