@@ -197,26 +197,17 @@ def _prepared() -> tuple[TaskFunction, Any, OnStep]:
 
 def _run(content: bytes) -> Any:
     function, shared, step_done = _prepared()
-    return function(unpacked(content), shared, step_done)
+    return function(pickle.loads(content), shared, step_done)
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle for `unpacked`. Raises SettingsError, which names a task by its `name`, where that fails."""
+    """Pickle by cloudpickle. Raises SettingsError, which names a task by its `name`, where that fails."""
     try:
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
         what = getattr(parts, "name", "what all tasks share")
         text = f"{what} cannot be sent to another process ({reason_of(error)}); use jobs=1, and omit cluster"
         raise SettingsError(text) from None
-
-
-def unpacked(content: bytes) -> Any:
-    """The parts that were packed. SettingsError where they need what is not here."""
-    try:
-        return pickle.loads(content)
-    except Exception as error:
-        text = f"another process cannot rebuild what was sent to it ({reason_of(error)}); omit jobs and cluster"
-        raise SettingsError(text) from error
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:
@@ -226,7 +217,7 @@ def packed_run(function: TaskFunction, shared: Shared) -> bytes:
 
 def unpacked_run(content: bytes, tensors: Tensors) -> tuple[TaskFunction, Any]:
     """The function and the prepared value; registers the user's operations and regularizers."""
-    operations, regularizers, function, prepare, value = unpacked(content)
+    operations, regularizers, function, prepare, value = pickle.loads(content)
     for operation in operations:
         register_operation(operation)
     for regularizer in regularizers:

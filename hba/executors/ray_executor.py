@@ -2,12 +2,12 @@
 
 import contextlib
 import os
+import pickle
 import signal
 import socket
 import sys
 import sysconfig
 import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -28,11 +28,9 @@ from hba.executors.executor import (
     SerialExecutor,
     Shared,
     TaskFunction,
-    Tensors,
     packed,
     packed_run,
     results_of,
-    unpacked,
     unpacked_run,
 )
 from hba.utils.devices import VERSION, environment, find_device, version_of
@@ -44,6 +42,8 @@ RETRIES = 5
 """How often a task starts again that has lost its machine or its process. An error of its own is final."""
 SECONDS_TO_END = 30
 """Longest wait for canceled tasks to end."""
+VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
+"""On this machine, of what decides the numbers."""
 
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
@@ -155,15 +155,16 @@ class RayExecutor(Executor):
         contents = [packed(task) for task in tasks]
         common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
         start = ray.remote(num_cpus=n_cpus, num_gpus=n_gpus, max_retries=RETRIES)(_run_task)
-        refs = [start.remote(_versions(), n_cpus, content, common) for content in contents]
+        refs = [start.remote(VERSIONS, n_cpus, content, common) for content in contents]
         try:
             for number, (result, n_steps) in results_of({ref.future(): number for number, ref in enumerate(refs)}):
                 for _ in range(n_steps):
                     on_step()
                 yield number, result
         except ray.exceptions.RayTaskError as error:
-            if "failed to import" in str(error):
-                raise RunError("a machine of the cluster cannot import hba; install it on all, as here") from None
+            if isinstance(error.cause, ImportError) or "failed to import" in str(error):
+                reason = str(error).strip().rpartition("\n")[2]
+                raise RunError(f"a machine of the cluster lacks a package ({reason}); install it on all") from None
             raise error.cause if isinstance(error.cause, HbaError) else error from None
         except ray.exceptions.RayError as error:
             lost = f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}"
@@ -179,38 +180,21 @@ def _run_task(
 ) -> tuple[Any, int]:
     """On a machine of the cluster: the result of a task and its number of steps.
 
-    versions: of the machine that asks.
+    versions: of the machine that asks; RunError where this machine has others. common: what packed_run returns, and
+    arrays in memory that the processes of a machine share, and that none of them writes to.
     """
-    check_versions(versions)
+    if versions != VERSIONS:
+        text = f"{VERSIONS} (where it was started {versions})"
+        raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {text}")
     torch.set_num_threads(n_threads)
     steps: list[None] = []
-    run, arrays = common
-    function, shared = unpacked_run(run, _tensors(arrays))
-    return function(unpacked(content), shared, lambda: steps.append(None)), len(steps)
-
-
-def _tensors(arrays: Sequence[np.ndarray]) -> Tensors:
-    """Of arrays in memory that the processes of a machine share, and that none of them writes to."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return tuple(torch.from_numpy(array) for array in arrays)
+    function, shared = unpacked_run(common[0], tuple(map(torch.from_numpy, common[1])))
+    return function(pickle.loads(content), shared, lambda: steps.append(None)), len(steps)
 
 
 def _environment(device: str, shared: None, step_done: OnStep) -> Mapping[str, Any]:
     """A task. Ray lets it see no other GPU than its own."""
     return environment(find_device(device))
-
-
-def _versions() -> Mapping[str, str | None]:
-    """Of what decides the numbers, on this machine."""
-    return {"hba-augment": VERSION, "torch": version_of("torch")}
-
-
-def check_versions(expected: Mapping[str, str | None]) -> None:
-    """RunError where this machine's versions differ from those of the machine that asks."""
-    if (found := _versions()) != expected:
-        text = f"{dict(found)} (where it was started {dict(expected)})"
-        raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {text}")
 
 
 def _send_own_modules() -> None:
