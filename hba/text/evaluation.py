@@ -2,12 +2,11 @@
 
 import json
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, Regularization
 from hba.regularization.regularizer import Hyperparameter
-from hba.report.results import RESULTS_NAME
+from hba.report.results import RESULTS_NAME, mean_of, std_of
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
@@ -32,15 +31,13 @@ from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import words
-from hba.utils.text import counted, unknown
+from hba.utils.text import counted, points, unknown
 
 SCHEDULE = "schedule"
-FORMAT = "hba-text-evaluation"
-"""Of results.json."""
 
 
-def _constant(schedule: Schedule, value: Callable[[Hyperparameter], float]) -> Schedule:
-    return Schedule(schedule.space, np.array([[value(one) for one in schedule.space.regularizers]]))
+def _constant(schedule: Schedule, values: Callable[[Hyperparameter], float]) -> Schedule:
+    return Schedule(schedule.space, np.array([[values(one) for one in schedule.space.regularizers]]))
 
 
 BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = MappingProxyType(
@@ -56,53 +53,45 @@ the mean of all its epochs; its last row.
 """
 
 
-class Loss(NamedTuple):
-    """Mean losses in nats of a word after the last epoch."""
+class TextTraining(NamedTuple):
+    """Mean losses in nats of a word after the last epoch of one training."""
 
-    val: float
-    test: float
+    row: str
+    seed: int
+    val_loss: float
+    test_loss: float
 
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """losses: by row, the schedule's first, and by seed. Differences are of test losses in nats: perplexities are their
-    exponentials.
-    """
+    """trainings: seed by seed, in each the schedule's first. Perplexities are the exponentials of losses."""
 
-    losses: Mapping[str, Mapping[int, Loss]]
+    trainings: tuple[TextTraining, ...]
     folder: Path | None
 
-    def difference(self, baseline: str) -> PairedDifference:
-        """Test loss with the schedule minus that with a baseline, seed by seed."""
-        first, other = ({seed: one.test for seed, one in self.losses[name].items()} for name in (SCHEDULE, baseline))
-        found = PairedDifference.of(first, minus=other)
-        assert found is not None, "all rows have the same seeds"
-        return found
+    def losses(self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss") -> dict[int, float]:
+        """By seed."""
+        return {one.seed: getattr(one, of) for one in self.trainings if one.row == row}
 
     def lines(self) -> Iterator[str]:
         """The results for a terminal: perplexities of each row, then differences to the schedule."""
-        for name, losses in self.losses.items():
-            test, val = (_mean_and_deviation([one[i] for one in losses.values()]) for i in (1, 0))
-            yield f"{name:<10} perplexity {test} on the test text, {val} on the validation text"
-        for name in list(self.losses)[1:]:
-            found = self.difference(name)
+        rows = [*dict.fromkeys(one.row for one in self.trainings)]
+        for row in rows:
+            test, val = (_mean_and_deviation(self.losses(row, of)) for of in ("test_loss", "val_loss"))
+            yield f"{row:<10} perplexity {test} on the test text, {val} on the validation text"
+        for row in rows[1:]:
+            found = PairedDifference.of(self.losses(SCHEDULE), minus=self.losses(row))
+            assert found is not None, "all rows have the same seeds"
             low, high = found.interval or (-math.inf, math.inf)
-            interval = f"95 %: {low:+.3f} to {high:+.3f}" if found.interval else "no interval"
             verdict = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"
-            change = f"{SCHEDULE} - {name}: {found.mean:+.3f} nats a word"
-            yield f"{change} ({interval}, {counted(found.n_pairs, 'seed')}): {verdict}"
+            change = f"{points(found.mean, found.interval, digits=3)} nats a word"
+            yield f"{SCHEDULE} - {row}: {change}, 95 % interval, {counted(found.n_pairs, 'seed')}: {verdict}"
 
 
-def _mean_and_deviation(losses: Sequence[float]) -> str:
-    values = list(map(perplexity, losses))
-    return in_words(statistics.fmean(values)) + (f" +- {in_words(statistics.stdev(values))}" if values[1:] else "")
-
-
-class TextTrained(NamedTuple):
-    """Mean losses in nats of a word: of the validation text after each epoch, of the test text after the last one."""
-
-    val_losses: tuple[float, ...]
-    test_loss: float
+def _mean_and_deviation(losses: Mapping[int, float]) -> str:
+    values = {seed: perplexity(loss) for seed, loss in losses.items()}
+    mean, deviation = mean_of(values), std_of(values)
+    return " +- ".join(in_words(one) for one in (mean, deviation) if one is not None)
 
 
 def train(
@@ -112,12 +101,13 @@ def train(
     schedule: Schedule,
     seed: int,
     on_step: Callable[[], None] = lambda: None,
-) -> TextTrained:
+) -> tuple[list[float], float]:
     """Train a language model by a schedule's regularization, and measure the test text once, after the last epoch.
 
     tokens: the three texts (N,), on their device. The learning rate follows the loss on tokens["valid"], as in a
-    search. The seed decides weights and draws; no network begins as one of a search. Raises DivergedError for a loss
-    that is not finite.
+    search. The seed decides weights and draws; no network begins as one of a search. Returns mean losses in nats of a
+    word: of the validation text after each epoch, and of the test text. Raises DivergedError for a loss that is not
+    finite.
     """
     device, length = tokens["train"].device, config.sequence_length
     schedule = schedule.stretched(config.epochs)
@@ -144,7 +134,7 @@ def train(
             if not math.isfinite(val_losses[-1]):
                 raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; lower the learning rate")
             learning_rate.observe(val_losses[-1])
-    return TextTrained(tuple(val_losses), measured_loss(network, tokens["test"], length))
+    return val_losses, measured_loss(network, tokens["test"], length)
 
 
 @shows_progress(TrainingsBar)
@@ -182,29 +172,28 @@ def evaluate(
         "values": found.values.tolist(),
     }
     with run_lock(folder):
-        losses = {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
-        device = find_device(config.device)
+        done = {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
+        device, wanted = find_device(config.device), [(row, seed) for seed in range(config.seeds) for row in rows]
         tokens = {name: corpus.texts[name].tokens.to(device) for name in FILES}
-        missing = [(name, seed) for seed in range(config.seeds) for name in rows if (name, seed) not in losses]
+        missing = [key for key in wanted if key not in done]
         steps = (len(tokens["train"]) // config.batch_size - 1) // config.sequence_length * config.epochs
         callback.begin(len(missing), steps, "words", config.batch_size * config.sequence_length)
-        for name, seed in missing:
-            trained = train(config, tokens, len(corpus.vocabulary), rows[name], seed, callback.step_done)
-            losses[name, seed] = Loss(trained.val_losses[-1], trained.test_loss)
+        for row, seed in missing:
+            val_losses, test_loss = train(config, tokens, len(corpus.vocabulary), rows[row], seed, callback.step_done)
+            done[row, seed] = TextTraining(row, seed, val_losses[-1], test_loss)
             if folder is not None:
-                keys = ("row", "seed", "val_loss", "test_loss")
-                trainings = [dict(zip(keys, (*key, *loss), strict=True)) for key, loss in losses.items()]
-                content = {"format": FORMAT, "identity": identity, "trainings": trainings}
+                trainings = [one._asdict() for one in done.values()]
+                content = {"format": "hba-text-evaluation", "identity": identity, "trainings": trainings}
                 write_text(folder / RESULTS_NAME, json.dumps({**content, **environment(device)}, indent=2) + "\n")
-            callback.ended(f"{name}, seed {seed}: test perplexity {in_words(perplexity(trained.test_loss))}")
-    return TextEvaluation({name: {seed: losses[name, seed] for seed in range(config.seeds)} for name in rows}, folder)
+            callback.ended(f"{row}, seed {seed}: test perplexity {in_words(perplexity(test_loss))}")
+    return TextEvaluation(tuple(done[key] for key in wanted), folder)
 
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """By name. ScheduleError for a schedule that a language model cannot be trained by."""
     known = {*tunable()} - {DROPOUT}
-    regularizers = schedule.space.regularizers
-    of_images = [one.name for one in regularizers if not {one.name, one.group.replace("_", "-")} & known]
+    tuned = {one.name: {one.name, one.group.replace("_", "-")} for one in schedule.space.regularizers}
+    of_images = [name for name, own in tuned.items() if not own & known]
     if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:
         raise ScheduleError(f"a language model has no {names_of_images[0]}; for images there is hba evaluate")
     for name in names:
@@ -224,16 +213,16 @@ def _config(schedule: Schedule, given: Mapping[str, Any]) -> TextEvaluationConfi
     return config
 
 
-def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], Loss]:
+def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], TextTraining]:
     """By row and seed. RunError where the folder holds another evaluation, or one that is not to be resumed."""
-    if path.exists() != resume:
-        raise RunError(f"{path} exists already: add --resume" if not resume else f"there is no {path} to resume")
+    if not resume and path.exists():
+        raise RunError(f"{path} exists already: add --resume")
     if not resume:
         return {}
     try:
         content = json.loads(read_text(path))
-        if (content["format"], content["identity"]) != (FORMAT, identity):
+        if content["identity"] != identity:
             raise ValueError("it is of another schedule, text or settings")
-        return {(one["row"], one["seed"]): Loss(one["val_loss"], one["test_loss"]) for one in content["trainings"]}
+        return {(one["row"], one["seed"]): TextTraining(**one) for one in content["trainings"]}
     except (ValueError, LookupError, TypeError, OSError) as error:
         raise RunError(f"{path} cannot be resumed: {reason_of(error)}; choose another --out") from None
