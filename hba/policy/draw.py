@@ -91,7 +91,7 @@ def draw_with_trace(
     positions = uniform(space.max_count, 2)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
-        low, high = (of_slots(space, ends, slots) for ends in space.bounds(magnitudes))
+        low, high = (of_slots(space, ends, slots) for ends in space.bounds(magnitudes.dtype, device))
         noise = _random(torch.randn, generator, *magnitudes.shape, dtype=magnitudes.dtype, device=device)
         width = of_slots(space, spread, slots)
         moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())

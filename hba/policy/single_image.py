@@ -52,7 +52,7 @@ class PlainRow(NamedTuple):
 def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
     """values, spread: (n,) as draw_with_trace takes them, on the CPU."""
     means = mean_probabilities(space, values, spread)
-    low, high = space.bounds(values)
+    low, high = space.bounds(values.dtype, values.device)
     widths = torch.zeros(space.n) if spread is None else spread
     columns = torch.stack([means, low, high, logits_between(means, low, high), widths], dim=1).tolist()
     probabilities = [columns[slot.probability][0] for slot in space.slots]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -154,7 +154,7 @@ class SearchSpace:
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
-        low, high = self.bounds(logits)
+        low, high = self.bounds(logits.dtype, logits.device)
         scaled = self._log_bounds(logits.dtype, logits.device)
         if scaled is None:
             return low.lerp(high, logits.sigmoid())
@@ -168,7 +168,7 @@ class SearchSpace:
 
         A range of one value gives 0. Raises SettingsError for values outside their range.
         """
-        low, high = self.bounds(values)
+        low, high = self.bounds(values.dtype, values.device)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
@@ -198,10 +198,6 @@ class SearchSpace:
         logits[self.n_of_policy :] = torch.tensor([one.initial_logit for one in self.regularizers])
         return logits
 
-    def named(self, values: Tensor) -> Mapping[str, float]:
-        """One row of values (n,) as a mapping from name to number."""
-        return dict(zip(self.names, values.tolist(), strict=True))
-
     @functools.cached_property
     def slots(self) -> tuple[Slot, ...]:
         """All slots, the copies of an operation side by side."""
@@ -212,12 +208,9 @@ class SearchSpace:
             for one, prefix in prefixes
         )
 
-    def bounds(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The ranges' ends as tensors (n,), of the dtype and on the device of another tensor."""
-        return self._bounds(like.dtype, like.device)
-
     @device_constant
-    def _bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    def bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The ranges' ends as tensors (n,)."""
         import torch
 
         low, high = torch.tensor(self.ranges, dtype=dtype, device=device).unbind(1)
@@ -234,7 +227,7 @@ class SearchSpace:
         if not any(of_regularizers):
             return None
         is_log = torch.tensor([False] * self.n_of_policy + of_regularizers, device=device)
-        low, high = self._bounds(dtype, device)
+        low, high = self.bounds(dtype, device)
         return is_log, low.log().where(is_log, low), high.log().where(is_log, high)
 
     @device_constant

@@ -147,7 +147,7 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
         values[column] = row.get(space.names[column], LEAST_PROBABILITY)
     for column, one in enumerate(space.regularizers, space.n_of_policy):
         values[column] = row.get(one.name, one.initial)
-    low, high = space.bounds(values)
+    low, high = space.bounds(values.dtype, values.device)
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER
     return space.encode(values.clamp(low.minimum(high), low.maximum(high))).clamp(-most, most).float()

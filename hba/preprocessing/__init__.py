@@ -8,6 +8,7 @@ from types import MappingProxyType
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Colors, Images
 from hba.distributed.collectives import draw_then_shard
@@ -120,7 +121,7 @@ class Preprocessing:
     def measure(self, images: Tensor) -> Tensor:
         """The network's input for images (B, C, H, W) in [0, 1] without augmentation: validation and test."""
         if self.baseline.random_resized_crop:
-            images = center_crop(images, self.image_size)
+            images = TF.center_crop(images, [self.image_size, self.image_size])
         return self.standardize(images)
 
 
@@ -279,9 +280,3 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     rows, columns = places(top, box_height, height), places(left, box_width, width)
     grid = torch.stack(torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-
-
-def center_crop(images: Tensor, size: int) -> Tensor:
-    """The middle (B, C, size, size) of images that are at least as large."""
-    top, left = (round((full - size) / 2) for full in images.shape[-2:])
-    return images[..., top : top + size, left : left + size]

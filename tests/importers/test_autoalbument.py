@@ -38,7 +38,7 @@ def test_rates_are_weights_of_sequentials_times_those_of_transforms(tmp_path: Pa
     assert noted["left_out"] == pytest.approx({name: rate / total for name, rate in lost.items()})
     assert noted["largest_rate_difference"] < 5e-6
     assert noted["widened"] == {"TranslateX": [0.0, 0.9], "Rotate": [0.0, 60.0]}
-    row = schedule.space.named(torch.tensor(schedule.values[0]))
+    row = dict(zip(schedule.space.names, schedule.values[0], strict=True))
     assert (row["Rotate.1.magnitude"], row["Solarize.2.magnitude"], row["Cutout.1.magnitude"]) == (60, 200, 1 / 16)
     # Two applications of three have the factor 1 + 2 x 0.25, the others 1.5 too.
     assert row["Brightness.1.magnitude"] == 1.5
@@ -51,7 +51,7 @@ def test_contrast_multiplies_levels_as_the_transform_does(tmp_path: Path) -> Non
     batch = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255
     for contrast in (-0.7, 0.3, 0.8):
         schedule = imported(tmp_path, pipeline(sequential(1.0, one_of(lit(1.0, contrast=contrast)))))
-        row = schedule.space.named(torch.tensor(schedule.values[0]))
+        row = dict(zip(schedule.space.names, schedule.values[0], strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             theirs = library.RandomBrightnessContrast(

@@ -35,7 +35,7 @@ SPACES_TO_START_IN = (
 
 
 def start_of(space: SearchSpace) -> dict[str, float]:
-    return dict(space.named(space.decode(randaugment(space).double())))
+    return dict(zip(space.names, space.decode(randaugment(space).double()).tolist(), strict=True))
 
 
 def test_operations_and_magnitudes_are_those_of_torchvision() -> None:
@@ -105,12 +105,12 @@ def test_k_begins_at_the_probabilities_of_the_space() -> None:
 def row_start(space: SearchSpace, row: dict[str, float]) -> dict[str, float]:
     logits = of_row(space, row)
     assert (logits.abs() <= 3).all()
-    return dict(space.named(space.decode(logits.double())))
+    return dict(zip(space.names, space.decode(logits.double()).tolist(), strict=True))
 
 
 def test_a_row_of_a_schedule_is_taken_by_name_and_clamped() -> None:
     same = search_space(searches_count=True)
-    row = dict(same.named(same.decode(torch.linspace(-2.9, 2.9, same.n).double())))
+    row = dict(zip(same.names, same.decode(torch.linspace(-2.9, 2.9, same.n).double()).tolist(), strict=True))
     assert row_start(same, row) == pytest.approx(row, rel=1e-5)
     space = search_space(operations=["Posterize", "Rotate", "Invert", "Cutout"], searches_count=True)
     row = {

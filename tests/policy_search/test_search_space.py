@@ -34,7 +34,7 @@ def test_a_named_space_begins_where_it_says(paper: bool, solarize: float, poster
     schedule = found(run(space="pba", paper=paper, epochs=1, val_steps=0, init="fraction", count="fixed"))
     assert schedule.space == SPACES["pba"]
     assert schedule.provenance["settings"]["space"] == "pba"
-    named = schedule.space.named(torch.tensor(schedule.values[0]))
+    named = dict(zip(schedule.space.names, schedule.values[0], strict=True))
     assert named["Solarize.1.magnitude"] == pytest.approx(solarize, rel=1e-5)
     assert named["Posterize.2.magnitude"] == pytest.approx(posterize, rel=1e-5)
 

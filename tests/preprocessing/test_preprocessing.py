@@ -16,7 +16,6 @@ from hba.preprocessing import (
     Preprocessing,
     Standardize,
     augment,
-    center_crop,
     color_jitter,
     jittered,
     pca_jitter,
@@ -164,12 +163,6 @@ def test_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
     spread = (ours.var(dim=0) + theirs.var(dim=0)).sqrt() / n**0.5
     assert bool(((ours.mean(dim=0) - theirs.mean(dim=0)).abs() < 5 * spread).all())
     torch.testing.assert_close(ours.std(dim=0), theirs.std(dim=0), rtol=0.06, atol=0)
-
-
-@each(("full", "size"), [(256, 224), (16, 14), (9, 8), (8, 8)])
-def test_the_center_is_torchvisions(full: int, size: int) -> None:
-    images = noise(2, full, full)
-    assert torch.equal(center_crop(images, size), TF.center_crop(images, [size, size]))
 
 
 STANDARDIZE = Standardize(

@@ -46,9 +46,9 @@ def test_the_space_has_what_is_tuned_and_nothing_else(texts: Path) -> None:
 
 def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
     task = task_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
-    values = dict(task.space.named(task.space.decode(task.config.algorithm.start(task).double())))
+    values = task.space.decode(task.config.algorithm.start(task).double()).tolist()
     expected = {**dict.fromkeys(ALL, 0.05), "weight_decay": 1e-4}
-    assert {name: float(value) for name, value in values.items()} == pytest.approx(expected, rel=1e-5)
+    assert dict(zip(task.space.names, values, strict=True)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: Path) -> None:
