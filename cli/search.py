@@ -149,7 +149,6 @@ class SearchTerminal(SearchProgress):
     def planned(self, plan: Any) -> None:
         for line in self._plan_lines(plan):
             say(line)
-        self.regularizers = plan.regularizers
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         super().started(step, total_steps, batch_size, n_epochs)

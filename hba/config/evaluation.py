@@ -21,7 +21,7 @@ from hba.config.training import (
     source_of_weights,
 )
 from hba.data.arrays import DATASET_NAMES
-from hba.data.config import LAST_SEED, Seed, Size, format_of, resolved_data
+from hba.data.config import Seed, Size, format_of, resolved_data
 from hba.errors import SettingsError
 from hba.preprocessing import Baseline
 from hba.utils.settings import DefaultText
@@ -59,10 +59,6 @@ class EvaluationConfig(TrainingConfig):
             raise SettingsError(
                 f"learning_rate_schedule {PLATEAU} needs validation images, which an evaluation does not have; give "
                 "another, such as cosine, step or constant"
-            )
-        if (last := self.training_seeds[-1]) > LAST_SEED:
-            raise SettingsError(
-                f"the last seed must be at most {LAST_SEED}, got {last}; lower first_seed, or give fewer seeds"
             )
         return self
 

@@ -1,7 +1,6 @@
 """Settings of trainings: what searches and evaluations share, and what every search has."""
 
 import dataclasses
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -44,13 +43,6 @@ def source_of_weights(given: Any) -> Any:
     return str(Path(given).resolve()) if isinstance(given, str | Path) else given
 
 
-def _frozen_part(given: Any) -> Any:
-    text = str(given) if isinstance(given, int) and not isinstance(given, bool) else given
-    if isinstance(text, str) and (text in (NOTHING, ALL_BUT_HEAD) or re.fullmatch("[1-9][0-9]*", text)):
-        return text
-    raise SettingsError(f"must be {NOTHING}, {ALL_BUT_HEAD}, or a number of groups of layers from 1 on")
-
-
 def _known_model(name: str) -> str:
     # Whether the name may have a tag of weights depends on other settings, which TrainingConfig checks.
     find_model(name, may_have_tag=True)
@@ -74,6 +66,7 @@ Pixels = Annotated[int, Field(ge=0)]
 Words = Annotated[tuple[str, ...], BeforeValidator(words)]
 Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 DeviceName = Annotated[str, AfterValidator(check_device_name)]
+FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)$")]
 Sharing = Annotated[str, _known("sharing", SHARING)]
 
 
@@ -85,7 +78,7 @@ class TrainingConfig(DataConfig):
     pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, random weights")] = None
     """Initial weights of a timm network: a FILE with a state dict, timm for those that timm downloads (also without
     FILE), none for random ones. A head for another number of classes is replaced."""
-    freeze: Annotated[str, BeforeValidator(_frozen_part)] = NOTHING
+    freeze: FrozenPart = NOTHING
     """Pretrained layers that are not trained, with their BatchNorm statistics: none, all-but-head, or a number N for
     timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
     standardize_by: Annotated[

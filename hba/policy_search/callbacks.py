@@ -1,12 +1,11 @@
 """Callbacks of a search: the base class, a progress bar, and TensorBoard events."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hba.policy_search.result import SearchResult
 from hba.utils.progress import ProgressBar, event_writer_class
-from hba.utils.text import first_of
 
 
 class SearchCallback:
@@ -49,11 +48,8 @@ class SearchProgress(ProgressBar, SearchCallback):
     def __init__(self) -> None:
         super().__init__()
         self.n_epochs, self.validation_error, self.text = 0, "-", ""
-        self.regularizers: Container[str] = ()
-        self.values: list[str] = []
 
     def planned(self, plan: Any) -> None:
-        self.regularizers = plan.regularizers
         for note in plan.notes:
             self.say(note)
 
@@ -64,12 +60,8 @@ class SearchProgress(ProgressBar, SearchCallback):
     def step_done(self, step: int) -> None:
         self.advance_to(step)
 
-    def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        self.values = [f"{name} {value:.3g}" for name, value in values.items() if name in self.regularizers]
-
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        regularizers = f"; {first_of(self.values)}" if self.values else ""
-        self.text = f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}{regularizers}"
+        self.text = f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}"
         self.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:

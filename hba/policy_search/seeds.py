@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hba.data.config import LAST_SEED, resolved_data
+from hba.data.config import resolved_data
 from hba.distributed.collectives import broadcast_from_rank0, rank0_only
 from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, RunError, SettingsError
@@ -107,8 +107,6 @@ def _write_configs(
     wanted = there if seeds is None else range(first, first + seeds)
     if settings.get("seed", first) != first or not {*there} <= {*wanted}:
         raise SettingsError(f"resumed searches keep their seeds, and may only get more; {folder} has {there}")
-    if wanted[-1] > LAST_SEED:
-        raise SettingsError(f"the last seed must be at most {LAST_SEED}, got {wanted[-1]}; give a lower seed")
     for seed in {*wanted} - {*there}:
         seed_folder(folder, seed).mkdir(exist_ok=True)
         RunFolder(seed_folder(folder, seed)).write_config({**stored, "seed": seed}, own)

@@ -1,6 +1,7 @@
 """Settings classes, and one line about the first setting that is wrong."""
 
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -25,7 +26,7 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
         return f"there is no setting {place}{did_you_mean(place, known)}"
     if kind == "missing":
         return f"{place} is missing"
-    rule = problem["msg"].removeprefix("Value error, ").replace("Input should ", "must ")
+    rule = re.sub(r"^\w+ should ", "must ", problem["msg"].removeprefix("Value error, "))
     if rule.startswith("must be a valid "):
         # pydantic adds what it got instead, in words.
         rule = rule.partition(",")[0]

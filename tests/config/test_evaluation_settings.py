@@ -139,7 +139,6 @@ def test_what_an_evaluation_cannot_have_is_refused() -> None:
         (own, {}, "model"),
         (SEARCHED, {"val_size": 3}, "val_size"),
         (SEARCHED, {"learning_rate_schedule": "plateau"}, "learning_rate_schedule plateau"),
-        (SEARCHED, {"first_seed": 2**32 - 2}, "first_seed"),
     ):
         with pytest.raises(SettingsError, match=words):
             EvaluationConfig.like_search(searched, settings)
