@@ -131,21 +131,15 @@ def local_device(name: str) -> torch.device:
 
 def check_alike(inputs: Mapping[str, str]) -> None:
     """SettingsError everywhere where a process has other inputs than rank 0. inputs: by a name for people."""
-    first, *others = all_gather_object(inputs)
-    for number, other in enumerate(others, 1):
-        if differing := [name for name, value in other.items() if value != first[name]]:
+    found = [inputs] * size()
+    if size() > 1:
+        collective(dist.all_gather_object, found, inputs)
+    for number, other in enumerate(found):
+        if differing := [name for name, value in other.items() if value != found[0][name]]:
             raise SettingsError(
                 f"the {differing[0]} must be the same in all processes, but differs between process {number} and the "
                 "first; give all the same files and the same version of hba"
             )
-
-
-def all_gather_object(value: T) -> list[T]:
-    """The small values of all processes, by rank; they go over the CPU."""
-    found = [value] * size()
-    if size() > 1:
-        collective(dist.all_gather_object, found, value)
-    return found
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:

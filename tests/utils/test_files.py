@@ -1,10 +1,7 @@
 """Files are written whole or not at all, and two runs never share a folder."""
 
 import errno
-import multiprocessing
 import os
-import signal
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import BinaryIO
 
@@ -84,24 +81,3 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_ends(tmp_path: Path
     with run_lock(out):
         (out / "found").touch()
     assert {path.name for path in out.iterdir()} == {"found", LOCK_NAME}
-
-
-def hold(folder: Path, has_lock: Event) -> None:
-    with run_lock(folder):
-        has_lock.set()
-        signal.pause()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
-    has_lock = context.Event()
-    process = context.Process(target=hold, args=(tmp_path, has_lock))
-    process.start()
-    assert has_lock.wait(60)
-    with pytest.raises(RunError, match="at work"):
-        run_lock(tmp_path).__enter__()
-    os.kill(process.pid or 0, signal.SIGKILL)
-    process.join()
-    with run_lock(tmp_path):
-        pass
