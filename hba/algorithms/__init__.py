@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.hba_lookahead import HbaLookahead
+from hba.algorithms.hba_lookahead import HbaLookahead, Joint
 from hba.algorithms.hypergradient import FixedNoise, Hypergradient
-from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.population import HyperPopulation, Population

@@ -1,39 +1,39 @@
-"""HBA and look-ahead together: lambda moves along the hypergradient and by the rewards of a step on augmented images.
+"""HBA and look-ahead in one training: lambda moves along the hypergradient and by the rewards of augmented images.
 
-The hypernetwork shows the effect of many past steps, as far as it has learned the response; look-ahead shows the effect
-of the next ones. Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without
-the response. Rewards are taken at the same lambda for all images. At the lambda that each image was augmented with,
-they would depend on epsilon through the response too, and not only through the image.
+Two algorithms use both. `hba-lookahead` adds them up: the hypernetwork shows the effect of many past steps, as far as
+it has learned the response; look-ahead shows the effect of the next ones.
+
+`joint` takes look-ahead for what acts on images and the hypergradient for everything else. The effect of an operation,
+or of a regularizer of images, can be judged by one step on the augmented image. The effect of what acts inside the
+network or in the loss (dropout, weight decay) appears only after many steps; one step would always ask for less of it.
+So the weights respond to changes of these hyperparameters only.
+
+Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without the response.
+Rewards are taken at the same lambda for all images. At the lambda that each image was augmented with, they would depend
+on epsilon through the response too, and not only through the image.
 """
 
 import functools
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
-from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from hba.algorithms.hypergradient import Hypergradient, HyperGradientState
-from hba.algorithms.lookahead import Rewards
-from hba.algorithms.rewards import gradients_of, rewards_of, trained_parameters
+from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
+from hba.algorithms.lookahead import Rewards, StrengthFirst
+from hba.algorithms.rewards import gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
-from hba.algorithms.state import InnerModel
 from hba.algorithms.task import Task
-from hba.config.training import SGD, SGD_CLASSICAL, SGDS, CommonSearchConfig
+from hba.config.training import SGD, SGD_CLASSICAL, SGDS, CommonSearchConfig, Sharing
 from hba.data.config import Size
+from hba.data.images import Batch
 from hba.errors import SettingsError
-from hba.hypernet import HyperNetwork
 from hba.training.optim import MOMENTUM, preconditioned
 
 HORIZON_STEPS = 10
 """Steps of SGD that the rewards of one step stand for, when both gradients are added up in nats."""
 LEAST_LEARNING_RATE = 0.1
 """Least learning rate of the steps that rewards stand for, as a share of the first: late steps are too short."""
-
-
-def horizon_learning_rate(task: Task, learner: InnerModel) -> float:
-    """That of the next step, but at least LEAST_LEARNING_RATE."""
-    return max(learner.learning_rate, LEAST_LEARNING_RATE * task.config.learning_rate)
 
 
 @functools.cache
@@ -47,19 +47,12 @@ def reach(steps: int, optimizer: str = SGD) -> float:
 
 
 class BothGradients(Rewards, Hypergradient):
-    """A hypergradient and the rewards of steps, taken from the same validation images. Hyperparameters that take effect
-    through the weights move along the former, all others by the latter.
-    """
-
-    train_steps: Size = 4
+    """A hypergradient and the rewards of steps, taken from the same validation images."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma_entropy is not None:
-            raise SettingsError(
-                f"sigma_entropy has no effect on the algorithm {self.name}, which learns the noise by search_spread; "
-                "omit it"
-            )
+            raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; set search_spread instead")
 
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images
@@ -75,7 +68,7 @@ class BothGradients(Rewards, Hypergradient):
         """One step on lambda by both gradients: of what was learned, and of steps to come."""
         network, lam = state.learner.hypernetwork, state.lam
         loss = self.validation_loss(task, state, network, lambda images: network(images, lam))
-        weights = current_weights(network)
+        weights = {name: one for name, one in network.current_parameters().items() if one.requires_grad}
         through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
@@ -92,17 +85,15 @@ class BothGradients(Rewards, Hypergradient):
         """The gradient (n,) that lambda moves along, and what one standard deviation of rewards is in its unit.
 
         through_response (n,): the hypergradient in nats. by_rewards (n,): in standard deviations of rewards, one of
-        which is scale (). Adam normalizes each hyperparameter's gradient, so units need not agree.
+        which is scale () in nats along one unit of the learning rate.
         """
-        return torch.where(task.through_weights, through_response, by_rewards), 1.0
+        raise NotImplementedError
 
 
 class HbaLookahead(BothGradients):
     """Adds up both gradients. Begins in the middle of every range."""
 
     name: ClassVar[str] = "hba-lookahead"
-
-    initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
@@ -116,11 +107,40 @@ class HbaLookahead(BothGradients):
         self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
     ) -> tuple[Tensor, float | Tensor]:
         """The sum of both gradients in nats."""
-        nats = reach(HORIZON_STEPS, task.config.optimizer) * horizon_learning_rate(task, state.learner) * scale
+        rate = max(state.learner.learning_rate, LEAST_LEARNING_RATE * task.config.learning_rate)
+        nats = reach(HORIZON_STEPS, task.config.optimizer) * rate * scale
         return through_response + nats * by_rewards, nats
 
 
-def current_weights(hypernetwork: HyperNetwork) -> dict[str, nn.Parameter]:
-    """By name, all of phi that is trained but the response."""
-    response = {id(parameter) for parameter in hypernetwork.response_parameters()}
-    return {name: one for name, one in trained_parameters(hypernetwork).items() if id(one) not in response}
+class Joint(StrengthFirst, BothGradients):
+    """Moves operations as look-ahead does by default; all layers respond to everything else."""
+
+    name: ClassVar[str] = "joint"
+
+    train_steps: Size = 2
+    sharing: Sharing = "all"
+    response: Response = "separate"
+
+    def step(self, task: Task, state: HyperGradientState) -> None:
+        """One step by both gradients, or by the hypergradient alone if nothing acts on images."""
+        if task.space.operations or task.image_columns is not None:
+            super().step(task, state)
+        else:
+            Hypergradient.step(self, task, state)
+
+    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
+        """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take
+        effect through them.
+        """
+        of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
+
+        def augment(images: Tensor, _: Tensor) -> Tensor:
+            return task.augment(images, lam_rows, state.generator)
+
+        update_phi(task, state, batch, of_weights, self.response, augment)
+
+    def combined(
+        self, task: Task, state: HyperGradientState, through_response: Tensor, by_rewards: Tensor, scale: Tensor
+    ) -> tuple[Tensor, float | Tensor]:
+        """Each hyperparameter by its own gradient. Adam normalizes each one's, so units need not agree."""
+        return torch.where(task.through_weights, through_response, by_rewards), 1.0

@@ -118,8 +118,21 @@ class Rewards(LambdaSteps):
         self.move_lambda(task, state, gradient, of_spread, curvature)
 
 
-class Lookahead(Rewards):
-    """Look-ahead, the default algorithm, which starts at RandAugment's policy."""
+class StrengthFirst(Rewards):
+    """Base class whose defaults start at RandAugment's policy and move the strength of a policy first."""
+
+    init: Init = "randaugment"
+    count: Count = "searched"
+    spread_over: SpreadOver = "magnitudes"
+    spread_share: Share = 0.5
+    lambda_betas: Betas = (0.98, 0.999)
+    strength_learning_rate: NotNegative = 0.1
+    divergence_weight: NotNegative = 0.03
+    reward_derivative: RewardDerivative = "auto"
+
+
+class Lookahead(StrengthFirst):
+    """Look-ahead, the default algorithm."""
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
@@ -127,15 +140,7 @@ class Lookahead(Rewards):
     shares_batches: ClassVar[bool] = True
 
     train_steps: Size = 5
-    init: Init = "randaugment"
-    count: Count = "searched"
-    spread_over: SpreadOver = "magnitudes"
-    spread_share: Share = 0.5
-    lambda_betas: Betas = (0.98, 0.999)
     val_batch_size: ValBatchSize = HALF
-    strength_learning_rate: NotNegative = 0.1
-    divergence_weight: NotNegative = 0.03
-    reward_derivative: RewardDerivative = "auto"
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """A network, and lambda at the space's initial values."""

@@ -125,9 +125,7 @@ class HyperModel(InnerModel):
         columns = task.regularization.dropout_columns
         rates = TunedRates(columns, task.space.decode) if columns else None
         hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(task.device)
-        response = hypernetwork.response_parameters()
-        of_response = {id(parameter) for parameter in response}
-        weights = [parameter for parameter in hypernetwork.parameters() if id(parameter) not in of_response]
+        weights, response = [*hypernetwork.current_parameters().values()], hypernetwork.response_parameters()
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response}]
         if task.regularization.weight_decay_column is not None:
             # A tuned weight decay is part of the loss, with a value for each image.

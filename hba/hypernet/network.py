@@ -107,6 +107,11 @@ class HyperNetwork(nn.Module):
         """phi_U and phi_V of all hyper-layers, the response of the weights to a change of lambda."""
         return [parameter for layer in self._hyper_layers() for parameter in layer.response_parameters()]
 
+    def current_parameters(self) -> dict[str, nn.Parameter]:
+        """All others by name: phi_0 and the weights that do not depend on lambda."""
+        response = {id(parameter) for parameter in self.response_parameters()}
+        return {name: one for name, one in self.named_parameters() if id(one) not in response}
+
     def _hyper_layers(self) -> list[HyperLayer]:
         return [module for module in self.modules() if isinstance(module, HyperLayer)]
 

@@ -25,7 +25,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import ConstantLR
 
 from hba.algorithms import Lookahead, lookahead
-from hba.algorithms.hba_lookahead import horizon_learning_rate, reach
+from hba.algorithms.hba_lookahead import reach
 from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.state import NetworkModel
@@ -235,7 +235,7 @@ def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str)
         return torch.stack([(mine * v).sum() for mine, v in zip(of_image, direction, strict=True)]).sum()
 
     rewards = torch.stack([reward(image) for image in range(len(trial.labels))])
-    a_short_training = reach(10) * horizon_learning_rate(task, state.learner)
+    a_short_training = reach(10) * state.learner.learning_rate
     expected = through_response - a_short_training * expected_score(space, trial, compared(rewards, draws))
     algorithm_of(task).update_lambda_by(task, state, trial)
     torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
