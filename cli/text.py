@@ -9,10 +9,11 @@ import click
 import hba
 import hba.text
 from hba.errors import SettingsError
+from hba.policy_search.result import Plan
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import BASELINES
 from hba.text.lstm import in_words
-from hba.text.task import TextPlan, TextProgress
+from hba.text.task import TextProgress
 from hba.utils.text import counted
 
 from .evaluate import PrintsTrainings
@@ -53,13 +54,11 @@ class _Terminal(SearchTerminal, TextProgress):
     """Shows progress, with perplexities."""
 
 
-def _plan_lines(plan: TextPlan) -> list[str]:
-    texts = ", ".join(f"{count:,} words in {name}.txt" for name, count in plan.words.items())
-    unknown = ", ".join(f"{share:.1f} % of {name}.txt" for name, share in plan.unknown_percent.items())
+def _plan_lines(plan: Plan) -> list[str]:
     done = f", {plan.epochs_done} of them done" if plan.epochs_done else ""
     starts = ", ".join(f"{name} {value:.3g}" for name, value in plan.regularizers.items())
     return [
-        f"Text: {texts}; the model knows {plan.vocabulary_size:,} words, {unknown} are others",
+        *plan.notes,
         f"Model: LSTM of {plan.n_parameters:,} parameters on {plan.device}",
         f"Search: {counted(plan.epochs, 'epoch')}{done} of {counted(plan.steps_per_epoch, 'step')}, "
         f"{counted(plan.policy_steps, 'step')} of lambda",

@@ -17,8 +17,6 @@ from hba.hypernet.layers import Door
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 """Kinds whose rate can be tuned, beside RatedDropout. All but the first drop whole channels."""
-_WITHOUT_BATCH: Mapping[type[nn.Module], int] = {nn.Dropout1d: 2, nn.Dropout3d: 4}
-"""Number of dimensions of an input whose first one PyTorch takes for channels. Dropout2d has no such case."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,6 @@ class TunedDropout(nn.Module):
 
     def __init__(self, layer: nn.Module, name: str, column: int, door: Door) -> None:
         super().__init__()
-        if type(layer) not in DROPOUTS and not isinstance(layer, RatedDropout):
-            raise SettingsError(f"the rate of {name!r} cannot be tuned: {type(layer).__name__} is no nn.Dropout")
         self.layer, self.name, self.column, self.door = layer, name, column, door
 
     def forward(self, x: Any, *further: Any) -> Any:
@@ -87,18 +83,8 @@ class TunedDropout(nn.Module):
         rate = values[..., self.column].to(x)
         # Leading dimensions with separate draws: all of them, or images and channels.
         n_dimensions = x.ndim if type(self.layer) is nn.Dropout else 2
-        if _WITHOUT_BATCH.get(type(self.layer)) == x.ndim:
-            n_dimensions = 1
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
         return x * scaled_mask(shape, rate.reshape(-1, *[1] * (x.ndim - 1)))
-
-    @property
-    def p(self) -> float:
-        """Not available: a network that reads the rate applies it to all images alike."""
-        raise SettingsError(
-            f"the network reads the rate of the dropout {self.name!r} itself, so it cannot have one for each image; "
-            "omit dropout from tune, or choose another model"
-        )
 
     def to_module(self, values: Tensor) -> nn.Module:
         """The replaced layer, at its rate in values (n,)."""

@@ -22,7 +22,7 @@ phi_U for the input at the center, and by the change of the input passed through
 
 import copy
 import math
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,26 +42,6 @@ class Door:
     values: Any = None
 
 
-class HyperLayer(nn.Module):
-    """Base class of hyper-layers. The HyperNetwork provides lambda through `door`."""
-
-    def __init__(self, door: Door) -> None:
-        super().__init__()
-        self.door = door
-
-    def to_module(self, lam: Tensor) -> nn.Module:
-        """An ordinary layer with the weights at lam (n,)."""
-        raise NotImplementedError
-
-    def squared_norm(self, lam: Tensor) -> Tensor:
-        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph, without computing the weights."""
-        raise NotImplementedError
-
-    def response_parameters(self) -> list[nn.Parameter]:
-        """phi_U and phi_V."""
-        return [one for name, one in self.named_parameters(recurse=False) if name.endswith(("_U", "_V"))]
-
-
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
     """phi_0 + diag(phi_V lam) phi_U for one lam (n,), any number of weight dimensions after the rows (eq. 10)."""
     scale = phi_V @ lam
@@ -73,12 +53,44 @@ def modulated_squares(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) 
 
     With s = phi_V lam, row j has |phi_0[j]|^2 + 2 s_j phi_0[j] . phi_U[j] + s_j^2 |phi_U[j]|^2.
     """
-    rows_0, rows_U, scale = phi_0.flatten(1), phi_U.flatten(1), lam @ phi_V.T
+    rows_0, rows_U, scale = phi_0.reshape(len(phi_0), -1), phi_U.reshape(len(phi_0), -1), lam @ phi_V.T
     return rows_0.square().sum() + 2 * scale @ (rows_0 * rows_U).sum(1) + scale.square() @ rows_U.square().sum(1)
 
 
-class _HyperLinearMap(HyperLayer):
-    """Eq. 10 and 11, and 12 and 13: a linear map with one row of weights per output channel."""
+class HyperLayer(nn.Module):
+    """Base class of hyper-layers. The HyperNetwork provides lambda through `door`.
+
+    Each tensor that is affine in lambda is kept as three parameters, such as weight_0, weight_U and weight_V.
+    """
+
+    def __init__(self, n: int, door: Door) -> None:
+        super().__init__()
+        self.n, self.door = n, door
+        self.affine_names: list[str] = []
+
+    def add_affine(self, name: str, phi_0: Tensor, phi_U: Tensor) -> None:
+        """Make the parameters of a tensor that begins at phi_0 and moves along phi_U."""
+        self.affine_names.append(name)
+        for part, value in zip("0UV", (phi_0, phi_U, phi_0.new_zeros(len(phi_0), self.n)), strict=True):
+            self.register_parameter(f"{name}_{part}", _parameter(value))
+
+    def phi(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+        """phi_0, phi_U and phi_V of a tensor."""
+        return getattr(self, f"{name}_0"), getattr(self, f"{name}_U"), getattr(self, f"{name}_V")
+
+    def to_module(self, lam: Tensor) -> nn.Module:
+        """An ordinary layer with the weights at lam (n,)."""
+        raise NotImplementedError
+
+    def squared_norm(self, lam: Tensor) -> Tensor:
+        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph, without computing the weights."""
+        return sum((modulated_squares(*self.phi(name), lam) for name in self.affine_names), lam.new_zeros(len(lam)))
+
+
+class HyperLinear(HyperLayer):
+    """A linear layer (eq. 10, bias eq. 11), or a convolution of any stride, padding and groups (eq. 12 and 13), with
+    weights affine in lambda: one row for each output channel.
+    """
 
     weight_0: nn.Parameter
     weight_U: nn.Parameter
@@ -89,34 +101,37 @@ class _HyperLinearMap(HyperLayer):
     """None for a layer without a bias."""
 
     def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
-        super().__init__(door)
+        super().__init__(n, door)
         # The layer's settings; its weights are in the hyper-layer itself.
         self.template = copy.deepcopy(layer)
         bound = 1 / math.sqrt(layer.weight[0].numel())
         for name in ("weight", "bias"):
-            self.template.register_parameter(name, None)
             own: Tensor | None = getattr(layer, name)
-            phi: tuple[nn.Parameter | None, ...] = (None, None, None)
-            if own is not None:
-                direction = torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own)
-                phi = _parameter(own), nn.Parameter(direction), nn.Parameter(own.detach().new_zeros(len(own), n))
-            for part, parameter in zip("0UV", phi, strict=True):
-                self.register_parameter(f"{name}_{part}", parameter)
+            self.template.register_parameter(name, None)
+            if own is None:
+                self.bias_0 = self.bias_U = self.bias_V = None
+            else:
+                self.add_affine(name, own, torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own))
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""
-        raise NotImplementedError
+        if isinstance(self.template, nn.Conv2d):
+            return self.template._conv_forward(x, weight, bias)
+        return F.linear(x, weight, bias)
 
     def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
         """(B, c) with as many dimensions as the layer's output: it scales the channels of each image."""
-        raise NotImplementedError
+        if isinstance(self.template, nn.Conv2d):
+            return _per_channel(rows)
+        return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
 
     def forward(self, x: Tensor) -> Tensor:
         if self.door.eps is not None:
             return self.first_order(x, self.door.eps)
         lam = self.door.lam
         if lam.ndim == 1:
-            return self.linear_map(x, *self.weights_at(lam))
+            at_lam = {name: modulated(*self.phi(name), lam) for name in self.affine_names}
+            return self.linear_map(x, at_lam["weight"], at_lam.get("bias"))
         y = self.linear_map(x, self.weight_0, self.bias_0)
         y = y + self.per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
         return y if self.bias_0 is None else y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
@@ -134,43 +149,11 @@ class _HyperLinearMap(HyperLayer):
         value, own = forward_ad.unpack_dual(y)
         return forward_ad.make_dual(value, change if own is None else own + change)
 
-    def weights_at(self, lam: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias at lam (n,)."""
-        weight = modulated(self.weight_0, self.weight_U, self.weight_V, lam)
-        return weight, None if self.bias_0 is None else modulated(self.bias_0, self.bias_U, self.bias_V, lam)
-
-    def squared_norm(self, lam: Tensor) -> Tensor:
-        found = lam.new_zeros(len(lam)) + modulated_squares(self.weight_0, self.weight_U, self.weight_V, lam)
-        if self.bias_0 is not None:
-            found = found + modulated_squares(self.bias_0[:, None], self.bias_U[:, None], self.bias_V, lam)
-        return found
-
     def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
-        weight, bias = self.weights_at(lam)
-        layer.register_parameter("weight", _parameter(weight))
-        layer.register_parameter("bias", None if bias is None else _parameter(bias))
+        for name in self.affine_names:
+            layer.register_parameter(name, _parameter(modulated(*self.phi(name), lam)))
         return layer
-
-
-class HyperLinear(_HyperLinearMap):
-    """A linear layer with weights affine in lambda (eq. 10, bias eq. 11)."""
-
-    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.linear(x, weight, bias)
-
-    def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
-        return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
-
-
-class HyperConv2d(_HyperLinearMap):
-    """A convolution with filters affine in lambda (eq. 12 and 13, bias eq. 11); any stride, padding and groups."""
-
-    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return cast(nn.Conv2d, self.template)._conv_forward(x, weight, bias)
-
-    def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
-        return _per_channel(rows)
 
 
 class HyperBatchNorm2d(HyperLayer):
@@ -181,7 +164,7 @@ class HyperBatchNorm2d(HyperLayer):
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
-        super().__init__(door)
+        super().__init__(n, door)
         self.acts = is_batch_norm_act(layer)
         self.normalize: Any = copy.deepcopy(layer)
         self.normalize.affine = False
@@ -189,9 +172,7 @@ class HyperBatchNorm2d(HyperLayer):
         self.normalize.register_parameter("bias", None)
         # Scale and offset are one vector of 2c rows, as in the paper.
         affine = torch.cat([layer.weight.detach(), layer.bias.detach()])
-        self.affine_0 = nn.Parameter(affine)
-        self.affine_U = nn.Parameter(torch.ones_like(affine))
-        self.affine_V = nn.Parameter(affine.new_zeros(len(affine), n))
+        self.add_affine("affine", affine, torch.ones_like(affine))
 
     def forward(self, x: Tensor) -> Tensor:
         # Not self.normalize(x), because BatchNormAct2d would drop and activate before scale and offset.
@@ -202,21 +183,19 @@ class HyperBatchNorm2d(HyperLayer):
 
     def affine_of(self, n_images: int) -> Tensor:
         """Rows (B, 2c) of scale and offset; dual numbers where the door has eps."""
+        phi_0, phi_U, phi_V = self.phi("affine")
         if self.door.eps is not None:
-            at_center = self.affine_0.detach().expand(n_images, -1).clone()
-            return forward_ad.make_dual(at_center, (self.door.eps @ self.affine_V.T) * self.affine_U)
+            at_center = phi_0.detach().expand(n_images, -1).clone()
+            return forward_ad.make_dual(at_center, (self.door.eps @ phi_V.T) * phi_U)
         lam = self.door.lam
         if lam.ndim == 1:
-            return modulated(self.affine_0, self.affine_U, self.affine_V, lam).expand(n_images, -1)
-        return self.affine_0 + (lam @ self.affine_V.T) * self.affine_U
-
-    def squared_norm(self, lam: Tensor) -> Tensor:
-        return modulated_squares(self.affine_0[:, None], self.affine_U[:, None], self.affine_V, lam)
+            return modulated(phi_0, phi_U, phi_V, lam).expand(n_images, -1)
+        return phi_0 + (lam @ phi_V.T) * phi_U
 
     def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.normalize)
         layer.affine = True
-        affine = modulated(self.affine_0, self.affine_U, self.affine_V, lam)
+        affine = modulated(*self.phi("affine"), lam)
         layer.weight, layer.bias = map(_parameter, affine.chunk(2))
         return layer
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from hba.errors import SettingsError
 from hba.hypernet.dropout import TunedDropout, TunedRates
-from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
+from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperLayer, HyperLinear
 from hba.hypernet.sharing import layers_to_replace
 
 
@@ -44,7 +44,12 @@ class HyperNetwork(nn.Module):
         generator = generator or torch.Generator().manual_seed(0)
         for name in names:
             layer = self.model.get_submodule(name)
-            _replace(self.model, layer, self._hyper_layer(layer, generator))
+            if isinstance(layer, nn.BatchNorm2d):
+                hyper: HyperLayer = HyperBatchNorm2d(layer, n, self.door)
+            else:
+                assert isinstance(layer, nn.Conv2d | nn.Linear)
+                hyper = HyperLinear(layer, n, self.door, generator)
+            _replace(self.model, layer, hyper)
         self.rates = rates
         for name, column in (rates.columns if rates else {}).items():
             layer = self.model.get_submodule(name)
@@ -75,11 +80,11 @@ class HyperNetwork(nn.Module):
         try:
             return self.model(x)
         except AttributeError as error:
-            if not isinstance(error.obj, HyperLayer):
+            if not isinstance(error.obj, HyperLayer | TunedDropout):
                 raise
             raise SettingsError(
-                f"the network reads {error.name!r} of a layer that a hyper-layer replaces; choose another sharing, or "
-                "the algorithm lookahead"
+                f"the network reads {error.name!r} of a layer that a hyper-layer or a tuned dropout replaces; choose "
+                "another sharing or model, or omit dropout from tune"
             ) from None
         finally:
             self.door.lam = self.door.eps = self.door.values = None
@@ -105,7 +110,8 @@ class HyperNetwork(nn.Module):
 
     def response_parameters(self) -> list[nn.Parameter]:
         """phi_U and phi_V of all hyper-layers, the response of the weights to a change of lambda."""
-        return [parameter for layer in self._hyper_layers() for parameter in layer.response_parameters()]
+        parameters = [named for layer in self._hyper_layers() for named in layer.named_parameters(recurse=False)]
+        return [parameter for name, parameter in parameters if name.endswith(("_U", "_V"))]
 
     def current_parameters(self) -> dict[str, nn.Parameter]:
         """All others by name: phi_0 and the weights that do not depend on lambda."""
@@ -114,14 +120,6 @@ class HyperNetwork(nn.Module):
 
     def _hyper_layers(self) -> list[HyperLayer]:
         return [module for module in self.modules() if isinstance(module, HyperLayer)]
-
-    def _hyper_layer(self, layer: nn.Module, generator: torch.Generator) -> HyperLayer:
-        if isinstance(layer, nn.BatchNorm2d):
-            return HyperBatchNorm2d(layer, self.n, self.door)
-        if isinstance(layer, nn.Conv2d):
-            return HyperConv2d(layer, self.n, self.door, generator)
-        assert isinstance(layer, nn.Linear)
-        return HyperLinear(layer, self.n, self.door, generator)
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:

@@ -15,7 +15,7 @@ class SearchCallback:
         """`done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Called before anything is trained. plan: a SearchPlan, or a hba.text.task.TextPlan for a search on text."""
+        """Called before anything is trained. plan: a SearchPlan, or a Plan for a search on text."""
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
         """The first step follows. step is above 0 for a resumed search. batch_size: images, or words, of a step."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,14 @@ class ClippedSGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        learned = [[one for one in group["params"] if one.grad is not None] for group in self.param_groups]
-        for group, parameters in zip(self.param_groups, learned, strict=True):
+        groups = [(group, [one for one in group["params"] if one.grad is not None]) for group in self.param_groups]
+        for group, parameters in groups:
             for one in parameters if group["weight_decay"] else ():
                 one.grad.add_(one, alpha=group["weight_decay"])
-        for part in [[one for parameters in learned for one in parameters]] if self.together else learned:
+        learned = [parameters for _, parameters in groups]
+        for part in [list(chain(*learned))] if self.together else learned:
             torch.nn.utils.clip_grad_norm_(part, self.clip_norm)
-        for group, parameters in zip(self.param_groups, learned, strict=True):
+        for group, parameters in groups:
             for one in parameters:
                 one.add_(one.grad, alpha=-group["lr"])
 
@@ -144,15 +146,6 @@ class TextTask(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextPlan(Plan):
-    """words: of each text, by name. unknown_percent: of those, the share that the vocabulary does not have."""
-
-    words: Mapping[str, int]
-    unknown_percent: Mapping[str, float]
-    vocabulary_size: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class TextSearchContext(SearchContext):
     config: TextSearchConfig
     task: TextTask
@@ -183,15 +176,14 @@ class TextSearchContext(SearchContext):
             "learning_rate": state.learner.learning_rate,
         }
 
-    def plan(self, **common: Any) -> TextPlan:
-        texts = self.corpus.texts
-        return TextPlan(
-            batch_size=self.config.batch_size * self.config.sequence_length,
-            words={name: len(text) for name, text in texts.items()},
-            unknown_percent={name: text.unknown_percent for name, text in texts.items()},
-            vocabulary_size=len(self.corpus.vocabulary),
-            **common,
-        )
+    def plan(self, **common: Any) -> Plan:
+        """The first note says how long the texts are, and which share of their words the model does not know."""
+        texts = [f"{len(one):,} words in {FILES[name]}" for name, one in self.corpus.texts.items()]
+        unknown = [f"{one.unknown_percent:.1f} % of {FILES[name]}" for name, one in self.corpus.texts.items()]
+        known = f"the model knows {len(self.corpus.vocabulary):,} words, {', '.join(unknown)} are others"
+        words = self.config.batch_size * self.config.sequence_length
+        notes = (f"Text: {', '.join(texts)}; {known}", *common.pop("notes"))
+        return Plan(batch_size=words, notes=notes, **common)
 
     def provenance(self) -> dict[str, Any]:
         texts = self.corpus.texts
@@ -228,9 +220,8 @@ def search(
     """Search a schedule of regularization for a language model on a folder of text, in one training.
 
     data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
-    checkpoint. resume: resume the run in `out`; data may be elsewhere now, and epochs may be more. callback: an
-    hba.SearchCallback, whose `planned` gets a TextPlan. progress: show a bar in a terminal or a notebook. settings:
-    those of hba.text.TextSearchConfig, and of its algorithm.
+    checkpoint. resume: resume the run in `out`; data may be elsewhere now, and epochs may be more. progress: show a bar
+    in a terminal or a notebook. settings: those of hba.text.TextSearchConfig, and of its algorithm.
 
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
     saved in `out`.

@@ -8,7 +8,7 @@ import torch
 from each import each
 from torch import Tensor, nn
 
-from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear
+from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperLayer, HyperLinear
 
 N = 5
 BATCH = 4
@@ -61,9 +61,7 @@ def ordinary(make: Callable[[], nn.Module]) -> nn.Module:
 def hyper_of(layer: nn.Module, n: int = N) -> HyperLayer:
     if isinstance(layer, nn.BatchNorm2d):
         return HyperBatchNorm2d(layer, n, Door())
-    if isinstance(layer, nn.Conv2d):
-        return HyperConv2d(layer, n, Door(), generator())
-    assert isinstance(layer, nn.Linear)
+    assert isinstance(layer, nn.Conv2d | nn.Linear)
     return HyperLinear(layer, n, Door(), generator())
 
 
@@ -96,7 +94,7 @@ def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Modul
     layer: Any = ordinary(make)
     with torch.no_grad():
         if isinstance(hyper, HyperBatchNorm2d):
-            both = by_hand(hyper.affine_0, hyper.affine_U, hyper.affine_V, lam)
+            both = by_hand(*hyper.phi("affine"), lam)
             layer.weight.copy_(both[: layer.num_features])
             layer.bias.copy_(both[layer.num_features :])
             return layer

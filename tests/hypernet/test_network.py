@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from hba.errors import SettingsError
-from hba.hypernet import SHARING, HyperBatchNorm2d, HyperConv2d, HyperLayer, HyperLinear, HyperNetwork
+from hba.hypernet import SHARING, HyperLayer, HyperNetwork
+from hba.hypernet.layers import HyperBatchNorm2d, HyperLinear
 
 N = 3
 BATCH = 4
@@ -48,7 +49,7 @@ SMALL = {
 }
 KINDS: dict[type[nn.Module], type[HyperLayer]] = {
     nn.BatchNorm2d: HyperBatchNorm2d,
-    nn.Conv2d: HyperConv2d,
+    nn.Conv2d: HyperLinear,
     nn.Linear: HyperLinear,
 }
 
