@@ -22,6 +22,7 @@ from small_trainings import tiny_data
 import hba
 from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
+from hba.regularization import groups
 
 SERVER = "forkserver"
 LOADED = ["hba", "hba.policy_evaluation.jobs", "hba.policy_search.seeds"]
@@ -57,7 +58,7 @@ def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict
     """
     own: dict[str, Operation] = {}
     monkeypatch.setattr("hba.operations.registration._registered", own)
-    monkeypatch.setattr("hba.regularization.groups._registered", {})
+    monkeypatch.setattr(groups, "REGULARIZERS", dict(groups.REGULARIZERS))
     yield own
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):

@@ -6,7 +6,6 @@ In a search every image has its own values; in an ordinary training all images h
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -65,12 +64,9 @@ def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
 
 
 def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: bool = False) -> None:
-    """SettingsError unless these are the dropout modules of the network, so that rates for them fit it whole.
-
-    may_be_some: others that the network has may keep their own rates.
-    """
+    """SettingsError unless these are the dropout modules of the network; or, with may_be_some, some of them."""
     known = dropouts(network)
-    if not (set(names) <= set(known) if may_be_some else set(names) == set(known)):
+    if not set(names) <= set(known) or (len(set(names)) < len(known) and not may_be_some):
         raise SettingsError(
             f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has "
             f"{', '.join(known) or 'none'}: train the model that was searched, or take "
@@ -133,11 +129,8 @@ _BUILT_IN = (
     Regularizer("affine", _AFFINE, "pixels", affine, uses_fill=True),
     Regularizer("activation", _ACTIVATION, "states", activation),
 )
-REGULARIZERS: Mapping[str, Regularizer] = MappingProxyType({one.name: one for one in _BUILT_IN})
-"""The built-in regularizers by name."""
-
-
-_registered: dict[str, Regularizer] = {}
+REGULARIZERS = {one.name: one for one in _BUILT_IN}
+"""By name; those that are registered come last."""
 
 
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
@@ -146,24 +139,22 @@ def register_regularizer(regularizer: Regularizer) -> Regularizer:
     It replaces an earlier one of the same name. Raises SettingsError for a built-in name, and for a regularizer without
     a function.
     """
-    if regularizer.name in (*REGULARIZERS, AUGMENTATION) or not (regularizer.function and regularizer.hyperparameters):
-        raise SettingsError(
-            f"{regularizer.name} must be a name that is not built in, with a function and hyperparameters"
-        )
-    _registered[regularizer.name] = regularizer
+    name, built_in = regularizer.name, (AUGMENTATION, *(one.name for one in _BUILT_IN))
+    if name in built_in or not (regularizer.function and regularizer.hyperparameters):
+        raise SettingsError(f"{name} must be a name that is not built in, with a function and hyperparameters")
+    REGULARIZERS[name] = regularizer
     return regularizer
 
 
 def registered_regularizers() -> tuple[Regularizer, ...]:
-    return tuple(_registered.values())
+    return tuple(REGULARIZERS.values())[len(_BUILT_IN) :]
 
 
 def find_regularizer(name: str) -> Regularizer:
     """The regularizer of that exact name; SettingsError with the known names if there is none."""
-    known = {**REGULARIZERS, **_registered}
-    if name not in known:
-        raise SettingsError(unknown("regularizer", name, known))
-    return known[name]
+    if name not in REGULARIZERS:
+        raise SettingsError(unknown("regularizer", name, REGULARIZERS))
+    return REGULARIZERS[name]
 
 
 def acts_on_images(name: str) -> bool:
@@ -173,8 +164,7 @@ def acts_on_images(name: str) -> bool:
 
 def tunable() -> tuple[str, ...]:
     """The names that `tune` accepts in a search on images: all regularizers that need no recurrent network."""
-    known = (*REGULARIZERS.values(), *_registered.values())
-    return (AUGMENTATION, *(one.tuned_as for one in known if one.place != "states"))
+    return (AUGMENTATION, *(one.tuned_as for one in REGULARIZERS.values() if one.place != "states"))
 
 
 def check_tune(tune: Iterable[str], *, known: Collection[str] | None = None) -> tuple[str, ...]:
@@ -196,15 +186,15 @@ def hyperparameters_of(
     weight_decay: of the settings, where the search of it begins. image_size: side of the images in pixels; ranges in
     pixels are for SIDE and scale with it.
     """
-
-    def of(group: str) -> Iterable[Hyperparameter]:
+    found: list[Hyperparameter] = []
+    for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
         if group == DROPOUT:
-            return dropout_hyperparameters(network())
-        if group == WEIGHT_DECAY:
-            return [weight_decay_hyperparameter(weight_decay)]
-        return [_at_size(one, image_size) for one in find_regularizer(group).hyperparameters]
-
-    return tuple(one for name in tune if name != AUGMENTATION for one in of(name.replace("-", "_")))
+            found += dropout_hyperparameters(network())
+        elif group == WEIGHT_DECAY:
+            found.append(weight_decay_hyperparameter(weight_decay))
+        else:
+            found += [_at_size(one, image_size) for one in find_regularizer(group).hyperparameters]
+    return tuple(found)
 
 
 def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
@@ -251,22 +241,25 @@ class Regularization:
                 raise SettingsError(f"the regularizer {group.regularizer.name} must have {names}")
         return groups
 
+    def _columns(self, *groups: str) -> dict[str, int]:
+        """Columns of the hyperparameters of some groups, by own name."""
+        numbered = enumerate(self.hyperparameters, self.first)
+        return {one.own_name: column for column, one in numbered if one.group in groups}
+
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
         """Columns of dropout rates, by module name."""
-        numbered = enumerate(self.hyperparameters, self.first)
-        return {one.own_name: column for column, one in numbered if one.group == DROPOUT}
+        return self._columns(DROPOUT)
 
     @cached_property
     def weight_decay_column(self) -> int | None:
-        numbered = enumerate(self.hyperparameters, self.first)
-        return next((column for column, one in numbered if one.group == WEIGHT_DECAY), None)
+        return next(iter(self._columns(WEIGHT_DECAY).values()), None)
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
         """Columns of regularizers that act on images only."""
-        found = [group.members.values() for group in self.groups if group.regularizer.place in ON_IMAGES]
-        return tuple(column for members in found for column, _ in members)
+        numbered = enumerate(self.hyperparameters, self.first)
+        return tuple(column for column, one in numbered if acts_on_images(one.name))
 
     def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
         """Images (B, C, H, W) in [0, 1] after the policy. values: (n,), or (B, n) with a row for each image."""

@@ -38,16 +38,14 @@ class Hyperparameter:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        if not all(self.name.split(".")):
-            raise SettingsError(f"the name of a hyperparameter must be words with dots between, got {self.name!r}")
-        if not (math.isfinite(self.high - self.low) and self.low < self.high and self.low <= self.initial <= self.high):
+        is_range = (
+            math.isfinite(self.high - self.low) and self.low < self.high and self.low <= self.initial <= self.high
+        )
+        is_scale = self.scale == "linear" or (self.scale == "log" and self.low > 0)
+        if not (all(self.name.split(".")) and is_range and is_scale):
             raise SettingsError(
-                f"the range of {self.name} must be finite, ascend and hold its initial value, got {self.low} to "
-                f"{self.high} and {self.initial}"
-            )
-        if self.scale not in get_args(Scale) or (self.scale == "log" and self.low <= 0):
-            raise SettingsError(
-                f"scale of {self.name} must be linear, or log above 0, got {self.scale!r} from {self.low}"
+                f"a hyperparameter must have a name of words with dots between, a finite range that ascends and holds "
+                f"its initial value, and a scale, linear, or log above 0; got {self}"
             )
 
     @property

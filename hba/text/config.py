@@ -13,7 +13,7 @@ from hba.algorithms.lambda_steps import AtLeastZero
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
 from hba.data.config import Seed, Size
 from hba.policy_search.config import AlgorithmConfig
-from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, check_tune, registered_regularizers
+from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, check_tune
 from hba.utils.settings import Settings, words
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -24,7 +24,7 @@ DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
 
 def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
-    of_states = [one.tuned_as for one in (*REGULARIZERS.values(), *registered_regularizers()) if one.place == "states"]
+    of_states = [one.tuned_as for one in REGULARIZERS.values() if one.place == "states"]
     return (DROPOUT, *(f"{DROPOUT}.{name}" for name in DROPOUTS), *of_states, WEIGHT_DECAY.replace("_", "-"))
 
 

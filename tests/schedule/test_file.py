@@ -155,7 +155,7 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (2, ("spread", 1, 2), -0.5, "spread must be finite and not below 0"),
     (3, (*TUNED, "name"), "droput.fc1", "unknown regularizer 'droput'; did you mean dropout"),
     (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
-    (3, (*TUNED, "high"), 0.0, "the range of dropout.features.fc1"),
+    (3, (*TUNED, "high"), 0.0, "dropout.features.fc1"),
     (3, ("spread", 0, 4), 0.5, "spread must be 0"),
 ]
 

@@ -101,7 +101,7 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
 def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.setattr(groups, "_registered", {})
+    monkeypatch.setattr(groups, "REGULARIZERS", dict(groups.REGULARIZERS))
     strength = Hyperparameter("entropy_bonus", 0.0, 1.0, 0.1)
 
     def bonus(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
