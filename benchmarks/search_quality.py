@@ -1,6 +1,6 @@
 """Compare settings of a search on validation images, and run the verdict on the default search.
 
-    python benchmarks/search_quality.py planted [--candidates paper,calibrate] [--problems rotated,inverted]
+    python benchmarks/search_quality.py planted [--candidates paper,middle] [--problems rotated,inverted]
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
     python benchmarks/search_quality.py page

@@ -46,12 +46,12 @@ COLORFUL = {"flip": True, "crop_padding": 1, "cutout_size": 3, "color_jitter": 0
 TUNED = {"tune": "augmentation,dropout,weight-decay,cutout,jitter,affine,input-dropout,input-noise,label-smoothing"}
 CASES: Mapping[str, Mapping[str, Any]] = {
     "lookahead": {},
-    "lookahead-one-draw": {"reward_draws": 1, "calibrate": True, **COLORFUL},
-    "lookahead-resized-crops": {"data": larger_data, "random_resized_crop": True, "search_spread": True},
+    "lookahead-one-draw": {"reward_draws": 1, **COLORFUL},
+    "lookahead-resized-crops": {"data": larger_data, "random_resized_crop": True},
     "lookahead-dropout": {"network": WithDropout},
     "hba": {"algorithm": "hba"},
     "hba-centered": {"algorithm": "hba", "response": "centered", "sharing": "conv+bn", "sigma_entropy": 0.01},
-    "hba-separate": {"algorithm": "hba", "response": "separate", "calibrate": True},
+    "hba-separate": {"algorithm": "hba", "response": "separate"},
     "hba-lookahead": {"algorithm": "hba-lookahead"},
     "joint": {"algorithm": "joint", **TUNED},
     "stn": {"algorithm": "stn", "tune": "dropout,cutout", "model": "mlp-8"},

@@ -70,7 +70,6 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
     {
         PAPER: Candidate("as in the paper"),
         "warm-up": Candidate("first lambda step after 20 epochs", {"warm_up_epochs": 20}),
-        "calibrate": Candidate("validation logits divided by the best temperature", {"calibrate": True}),
         "val-500": Candidate("500 validation images in a lambda step", {"val_batch_size": 500}),
         "separate": Candidate("centered response, weights learnt apart (Delta-STN, 3.2)", {"response": "separate"}),
         "middle": Candidate("all hyperparameters start in the middle", {"initial_fraction": 0.5}),
@@ -80,7 +79,6 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         f"{FORMER}-fixed-count": _former_with("that without a search of K", count="fixed"),
         f"{FORMER}-unshared": _former_with("that without shared coordinates", strength_learning_rate=0.0),
         f"{FORMER}-spread-all": _former_with("that, used with half the spread of probabilities too", spread_over="all"),
-        f"{FORMER}-search-spread": _former_with("that, with a search of the spread", search_spread=True),
         f"{FORMER}-short-average": _former_with(
             "that, with gradients averaged over 10 lambda steps", lambda_betas=(0.9, 0.999)
         ),

@@ -52,7 +52,7 @@ class BothGradients(Rewards, Hypergradient):
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma_entropy is not None:
-            raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; set search_spread instead")
+            raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
 
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images
@@ -75,7 +75,7 @@ class BothGradients(Rewards, Hypergradient):
         found = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
         rewards, scale = self.standardized(batch, found)
         by_rewards = -expected_score(task.space, batch, rewards)
-        self.move_by(task, state, batch, rewards, *self.combined(task, state, through_response, by_rewards, scale))
+        self.move_by(task, state, batch, *self.combined(task, state, through_response, by_rewards, scale))
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

@@ -27,14 +27,11 @@ from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule, largest_stride
 from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
-from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream
-from hba.distributed.collectives import all_gather
 from hba.errors import SettingsError
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
-from hba.training.criterion import losses_of
 from hba.training.optim import gradient_root
 from hba.utils.devices import device_constant
 from hba.utils.settings import DefaultText, words
@@ -44,8 +41,6 @@ RMSPROP_DECAY = 0.99
 """Decay rate of the mean squared gradient, PyTorch's default."""
 SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
 """Geometric are operations that uncover pixels, Cutout included; colour are all others."""
-LARGEST_LOG_SPREAD = 1.5
-"""Limit of |log_spread|: noise below a fifth of its standard deviation teaches nothing, above four times covers all."""
 HALF: Final = "half"
 AtLeastZero = Annotated[int, Field(ge=0)]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
@@ -56,7 +51,7 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 class SharedDirections:
     """Coordinates that move many hyperparameters together.
 
-    offsets (m,): how far each has moved, in logits. log_spread (): logarithm of the factor of the noise on lambda. Both
+    offsets (m,): how far each has moved, in logits. log_spread (): stays 0; the files of earlier searches have it. Both
     are leaves of the optimizer.
     """
 
@@ -65,16 +60,12 @@ class SharedDirections:
     optimizer: Optimizer
 
     @torch.no_grad()
-    def moved(self, space: SearchSpace, gradient: Tensor, of_spread: Tensor | None = None) -> Tensor:
-        """Make one step by the gradient (n,) of lambda, and return what it adds to lambda (n,).
-
-        of_spread (): gradient of log_spread, which stays unchanged without one.
-        """
+    def moved(self, space: SearchSpace, gradient: Tensor) -> Tensor:
+        """Make one step by the gradient (n,) of lambda, and return what it adds to lambda (n,)."""
         towards = directions(space, gradient.device, gradient.dtype)
         before = self.offsets.detach().clone()
-        self.offsets.grad, self.log_spread.grad = towards @ gradient, of_spread
+        self.offsets.grad = towards @ gradient
         self.optimizer.step()
-        self.log_spread.clamp_(-LARGEST_LOG_SPREAD, LARGEST_LOG_SPREAD)
         return (self.offsets - before) @ towards
 
     def rates(self, space: SearchSpace) -> Tensor:
@@ -121,8 +112,6 @@ class LambdaSteps(Noisy):
     """Lambda steps in a row (T_val); 0 switches the search off."""
     val_batch_size: ValBatchSize = None
     """Validation images of a batch, or columns of a text; half is half of batch_size."""
-    calibrate: bool = False
-    """Divide the validation logits of a lambda step by the temperature that suits them best."""
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -172,36 +161,27 @@ class LambdaSteps(Noisy):
     ) -> Tensor:
         """Mean loss () on the next validation batch, not augmented, with a graph.
 
-        network: runs in eval mode. predict: its output for such inputs. With `calibrate`, their logits (B, classes) are
-        divided by the best temperature, which is found without a gradient and then held.
+        network: runs in eval mode. predict: its output for such inputs.
         """
         network.eval()
         inputs, labels = state.mover.val_stream.next()
         outputs = predict(task.as_measured(inputs))
         task.carry(state.mover.val_stream, outputs)
-        if self.calibrate:
-            outputs = outputs / best_temperature(all_gather(outputs.detach()), all_gather(labels))
         return task.loss_of(outputs, labels)
 
     def move_lambda(
-        self,
-        task: Task,
-        state: GradientState[L],
-        gradient: Tensor,
-        of_spread: Tensor | None = None,
-        curvature: Tensor | None = None,
+        self, task: Task, state: GradientState[L], gradient: Tensor, curvature: Tensor | None = None
     ) -> None:
         """One step on lambda (n,) and on what is shared, and the pull to the start that follows it.
 
-        of_spread (): the gradient of the logarithm of the noise's standard deviation. curvature (n,): of the pull, per
-        squared logit; None for none.
+        curvature (n,): of the pull, per squared logit; None for none.
         """
         mover = state.mover
         state.lam.grad = gradient
         mover.optimizer.step()
         with torch.no_grad():
             if self.strength_learning_rate:
-                state.lam += mover.strength.moved(task.space, gradient, of_spread)
+                state.lam += mover.strength.moved(task.space, gradient)
             if curvature is not None:
                 rates = optimizer_rates(mover.optimizer, state.lam).diag()
                 if self.strength_learning_rate:
@@ -265,23 +245,3 @@ def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
         # BatchNorm by the batch needs two images.
         return max(batch_size // 2, min(2, batch_size))
     return int(val_batch_size)
-
-
-@device_constant
-def _temperatures(device: torch.device) -> Tensor:
-    return torch.logspace(-1, 2, 121, device=device)
-
-
-def best_temperature(logits: Tensor, labels: Tensor) -> Tensor:
-    """The temperature in [0.1, 100] that minimises the loss of logits / temperature; a scalar tensor.
-
-    Tries a fixed logarithmic scale, 6 % from one to the next, so nothing has to leave the device.
-    """
-    temperatures = _temperatures(logits.device)
-    scaled = logits / temperatures[:, None, None]
-    if is_multi_label(labels):
-        losses = losses_of(scaled.flatten(0, 1), labels.repeat(len(temperatures), 1)).view(len(temperatures), -1)
-    else:
-        losses = -scaled.log_softmax(dim=2)[:, torch.arange(len(labels), device=labels.device), labels]
-    # Indexing by a scalar tensor would read it on the host.
-    return temperatures.gather(0, losses.mean(dim=1).argmin(keepdim=True))[0]

@@ -31,13 +31,7 @@ from torch import Tensor
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize
 from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of, trained_parameters
-from hba.algorithms.scores import (
-    AugmentedBatch,
-    divergence_curvature,
-    expected_score,
-    expected_spread_score,
-    spread_divergence_gradient,
-)
+from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, NotNegative, Share
@@ -62,30 +56,22 @@ class Rewards(LambdaSteps):
     divergence_weight: NotNegative = 0.0
     """Weight of how far the policy is from where the search began, against rewards. In the end, the probability of what
     is better than its absence by this share of a standard deviation of rewards is one logit away; 0 for none."""
-    search_spread: bool = False
-    """Search the standard deviation of the noise on lambda too, from sigma on, by strength_learning_rate."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
-        if self.search_spread and not self.strength_learning_rate:
-            raise SettingsError("search_spread needs a strength_learning_rate above 0")
         if self.sigma == 0:
             raise SettingsError(f"{self.name} learns magnitudes from the noise on them: sigma must be above 0")
-
-    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
-        return self.sigma * state.mover.strength.log_spread.detach().exp() if self.search_spread else self.sigma
 
     def augmented(
         self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
     ) -> AugmentedBatch:
         """The images, repeated `draws` times, each augmented at its own lambda + sigma epsilon."""
-        space, sigma = task.space, self.sigma_now(state)
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
-            values = space.decode(state.lam.detach() + sigma * noise)
+            values = task.space.decode(state.lam.detach() + self.sigma * noise)
             inputs, walk = task.augment_with(values, images, state.generator)
-        return AugmentedBatch(inputs, labels, walk, values, noise, sigma, draws, task.image_columns)
+        return AugmentedBatch(inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns)
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages (B,) of rewards (B,), in standard deviations; and one standard deviation ()."""
@@ -99,23 +85,17 @@ class Rewards(LambdaSteps):
         task: Task,
         state: GradientState[L],
         batch: AugmentedBatch,
-        rewards: Tensor,
         gradient: Tensor,
         unit: float | Tensor = 1.0,
     ) -> None:
-        """One step on lambda along a gradient (n,), a pull to the start of the search, and a step on the spread of the
-        noise if it is searched.
+        """One step on lambda along a gradient (n,), and a pull to the start of the search.
 
-        rewards (B,): in standard deviations, one of which is `unit` of the gradient.
+        unit: one standard deviation of the rewards of the batch, in the unit of the gradient.
         """
-        curvature = of_spread = None
+        curvature = None
         if self.divergence_weight:
-            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch, self.sigma))
-        if self.search_spread:
-            pull = spread_divergence_gradient(task.space, batch, state.mover.strength.log_spread.detach())
-            # Both are in standard deviations of rewards, which Adam averages.
-            of_spread = self.divergence_weight * pull - expected_spread_score(task.space, batch, rewards)
-        self.move_lambda(task, state, gradient, of_spread, curvature)
+            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch))
+        self.move_lambda(task, state, gradient, curvature)
 
 
 class StrengthFirst(Rewards):
@@ -167,7 +147,7 @@ class Lookahead(StrengthFirst):
         learner = state.learner
         loss = self.validation_loss(task, state, learner.network, learner.forward)
         rewards, _ = self.standardized(batch, self.rewards(learner, batch, loss))
-        self.move_by(task, state, batch, rewards, -expected_score(task.space, batch, rewards))
+        self.move_by(task, state, batch, -expected_score(task.space, batch, rewards))
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:

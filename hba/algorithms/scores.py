@@ -29,7 +29,7 @@ class AugmentedBatch:
     walk: SampleTrace
     values: Tensor
     noise: Tensor
-    sigma: float | Tensor
+    sigma: float
     draws: int = 1
     regularizers: Tensor | None = None
 
@@ -56,11 +56,11 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
     return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
 
 
-def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float) -> Tensor:
+def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     """Curvature (n,) of the divergence of the policy from its start: times lambda - start it is the gradient.
 
     The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
-    with noise of standard deviation sigma; which decisions are made counts as given. For a probability p the gradient
+    with the same noise; which decisions are made counts as given. For a probability p the gradient
     is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. If w times the divergence is subtracted
     from rewards, the probability of an operation that is worth r more than its absence rests r / w logits from the
     start, and a magnitude sigma^2 / w times the slope of the reward.
@@ -74,28 +74,10 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch, sigma: float
     p = values[:, columns.probability]
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
     # The column after the last is of slots without a magnitude.
-    curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / sigma**2
+    curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / batch.sigma**2
     if batch.regularizers is not None:
-        curvature[batch.regularizers] = 1 / sigma**2
+        curvature[batch.regularizers] = 1 / batch.sigma**2
     return mean(curvature[: space.n])
-
-
-def expected_spread_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
-    """Gradient () of the expected reward with respect to log sigma: a magnitude that was used has the score
-    epsilon^2 - 1. What sigma does through probabilities is left out.
-    """
-    has_magnitude = space.slot_columns(rewards.device).magnitude < space.n
-    score = (_of_magnitudes(space, batch).square() - 1) * (batch.walk.fired & has_magnitude)
-    return mean((rewards * score.sum(dim=1)).mean())
-
-
-def spread_divergence_gradient(space: SearchSpace, batch: AugmentedBatch, log_spread: Tensor) -> Tensor:
-    """Gradient () of the divergence with respect to log sigma, where sigma is exp(log_spread) times what it was at the
-    start: of a magnitude that was used sigma^2 / (sigma at the start)^2 - 1.
-    """
-    has_magnitude = space.slot_columns(log_spread.device).magnitude < space.n
-    used = (batch.walk.fired & has_magnitude).sum(dim=1).to(batch.values).mean()
-    return mean(used) * torch.expm1(2 * log_spread)
 
 
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:

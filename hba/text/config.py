@@ -49,8 +49,7 @@ TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
     {algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)}
 )
 OF_IMAGES = (
-    *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share"),
-    *("calibrate", "strength_learning_rate"),
+    *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share", "strength_learning_rate"),
 )
 """Settings of these algorithms that need images or operations."""
 

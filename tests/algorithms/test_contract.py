@@ -74,7 +74,7 @@ def test_the_network_of_the_result_is_an_ordinary_one_and_measures_as_reported(a
 def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(algorithm: str) -> None:
     others: dict[str, Any] = {
         **{"weight_sigma": 0.5, "population_size": 4, "sharing": "bn"},
-        **{"val_steps": 2, "calibrate": True, "lambda_learning_rate": 0.5},
+        **{"val_steps": 2, "lambda_learning_rate": 0.5},
     }
     idle = [name for name in others if name not in ALGORITHMS[algorithm].model_fields]
     assert idle

@@ -13,26 +13,15 @@ from search_steps import algorithm_of, begun, space_of
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score, expected_spread_score
+from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.operations import OPERATIONS
-from hba.policy.draw import SampleTrace, draw_with_trace
+from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 
 SIGMAS = 5.0
 """Standard errors that an estimate may be off; all seeds are fixed."""
 WITHOUT_MAGNITUDES = ("Invert", "AutoContrast", "Equalize")
-
-
-def random_trial(space: SearchSpace, sigma: float, size: int = 7) -> AugmentedBatch:
-    generator = seeded(2)
-    visited = torch.rand(size, space.n_slots, generator=generator) < 0.7
-    fired = visited & (torch.rand(size, space.n_slots, generator=generator) < 0.5)
-    count = torch.randint(space.max_count + 1, (size, 1), generator=generator)
-    values = torch.rand(size, space.n, generator=generator)
-    noise = torch.randn(size, space.n, generator=generator)
-    empty = torch.zeros(size)
-    return AugmentedBatch(empty, empty, SampleTrace(visited, fired, count), values, noise, sigma)
 
 
 @each("searches_count", [False, True])
@@ -154,28 +143,6 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
 
 
-@each("is_counted", [False, True])
-def test_the_score_of_the_spread_is_the_derivative_of_the_log_density(is_counted: bool) -> None:
-    """Of the normal distribution of each magnitude that was used, by the logarithm of its standard deviation."""
-    space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"], OPERATIONS["Color"]), 2, searches_count=is_counted)
-    sigma = 0.7
-    trial, rewards = random_trial(space, sigma), torch.randn(7, generator=seeded(3))
-    assert trial.walk.fired.any()
-    log_sigma = torch.tensor(math.log(sigma), dtype=torch.float64, requires_grad=True)
-    total = torch.zeros((), dtype=torch.float64)
-    for image in range(7):
-        for number, slot in enumerate(space.slots):
-            if trial.walk.fired[image, number] and slot.magnitude is not None:
-                drawn = sigma * trial.noise[image, slot.magnitude].double()
-                log_density = Normal(torch.zeros_like(drawn), log_sigma.exp()).log_prob(drawn)
-                total = total + rewards[image] * log_density / 7
-    total.backward()
-    assert log_sigma.grad is not None
-    found = expected_spread_score(space, trial, rewards)
-    assert found.shape == ()
-    assert found.item() == pytest.approx(log_sigma.grad.item(), rel=1e-4)
-
-
 @each("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
 def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(space: SearchSpace) -> None:
     sigma, size, generator = 0.6, 9, seeded(1)
@@ -198,7 +165,7 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
                 total = total + of_probabilities[image, space.n - space.max_count + k]
     (total / size).backward()
     trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
-    found = divergence_curvature(space, trial, sigma) * (lam.detach() - start)
+    found = divergence_curvature(space, trial) * (lam.detach() - start)
     assert lam.grad is not None
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
 

@@ -23,7 +23,7 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         (f"{SEARCH} --batch-size 201", "batch_size"),
         (f"{SEARCH} --preset digit", "did you mean digits"),
         (f"{SEARCH} --paper --algorithm lookahead", "algorithm"),
-        (f"{SEARCH} --algorithm population --search-spread", "search_spread"),
+        (f"{SEARCH} --algorithm population --val-steps 2", "val_steps"),
         (f"{SEARCH} --val-batch-size 0", "val_batch_size"),
         (f"{SEARCH} --tune swirl", "swirl"),
         (f"{SEARCH} --budget 1h --epochs 3", "epochs"),

@@ -42,7 +42,6 @@ WRONG_SEARCH: dict[str, list[Any]] = {
     "lambda_learning_rate": [0, -1, float("nan")],
     "train_steps": [0, 0.5],
     "sigma": [-0.1, float("inf"), float("nan")],
-    "calibrate": ["maybe"],
     "seed": [-1, 2**32, 0.5],
     "space": [3, None, "faa"],
     "operations": ["", " , ", 5, [], ["Rotate", 3], "Color,Color", "Rotate,Swirl", {"Rotate": True}],
@@ -95,7 +94,7 @@ def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
 def test_settings_that_contradict_each_other_are_refused() -> None:
     for settings, words in (
         ({"algorithm": "stn", "sigma": 0.0}, ("sigma", "sigma_entropy")),
-        ({"algorithm": "hba-lookahead", "sigma_entropy": 0.001}, ("sigma_entropy", "search_spread")),
+        ({"algorithm": "hba-lookahead", "sigma_entropy": 0.001}, ("sigma_entropy", "hba-lookahead")),
         ({"algorithm": "delta-stn", "lambda_betas": "0.5,0.9"}, ("lambda_betas", "lambda_optimizer")),
         ({"warm_up_epochs": 5, "epochs": 5}, ("warm_up_epochs",)),
         ({"sigma": 0}, ("sigma",)),
@@ -189,7 +188,7 @@ def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> Non
 
 PAPER: dict[str, Any] = {
     **{"initial_fraction": 0.05, "lambda_betas": (0.9, 0.999), "train_steps": 2, "val_steps": 1, "sigma": 1.0},
-    **{"response": "affine", "calibrate": False, "sharing": "first-bn"},
+    **{"response": "affine", "sharing": "first-bn"},
     **{"warm_up_epochs": 0, "val_batch_size": None, "population_size": None},
     **{"weight_sigma": 0.001},
     **{"init": "fraction", "count": "fixed", "strength_learning_rate": 0.0, "spread_over": "none"},

@@ -203,21 +203,6 @@ def test_the_schedule_s_spread_is_the_noise_at_the_end_of_each_epoch(
     assert (schedule.policy(1).spread is None) == (spread_over == "none")
 
 
-def test_a_searched_spread_and_count_move() -> None:
-    settings: dict[str, Any] = {"spread_over": "magnitudes", "spread_share": 1.0, "sigma": 0.5, "warm_up_epochs": 0}
-    schedule = schedule_of(
-        run(**settings, search_spread=True, strength_learning_rate=0.25, train_steps=1, count="searched")
-    )
-    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
-    widths = schedule.spread[:, ~is_probability]
-    assert (widths == widths[:, :1]).all()
-    assert len(set(widths[:, 0])) == 3
-    assert (abs(np.log(widths / 0.5)) <= 1.5 + 1e-5).all()
-    assert not schedule.spread[:, is_probability].any()
-    assert schedule.space.searches_count
-    assert (schedule.values[0, -3:] != schedule.values[-1, -3:]).all()
-
-
 class Pairs(list[tuple[Tensor, int]], torch.utils.data.Dataset[tuple[Tensor, int]]):  # type: ignore[misc]
     """40 images; it counts how often one is read."""
 
