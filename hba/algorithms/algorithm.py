@@ -152,16 +152,13 @@ class Algorithm(Settings):
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:
-        # A file contains all settings, including those at their defaults.
-        fields = type(self).model_fields
-        changed = [name for name in ("initial_fraction", "init") if getattr(self, name) != fields[name].default]
-        if self.init_from is not None and changed:
-            raise SettingsError(f"{changed[0]} has no effect where init_from is given; omit one of them")
-        if self.init != "fraction" and "initial_fraction" in changed:
-            raise SettingsError(
-                f"initial_fraction has no effect where init is {self.init}; set init to fraction, or omit "
-                "initial_fraction"
-            )
+        idle = ["init"] * (self.init_from is not None)
+        idle += ["initial_fraction"] * (self.init_from is not None or self.init != "fraction")
+        for name in idle:
+            # A file contains all settings, including those at their defaults.
+            if getattr(self, name) != type(self).model_fields[name].default:
+                start = self.init_from or self.init
+                raise SettingsError(f"{name} has no effect on a search that begins at {start}; omit {name}")
         return self
 
 

@@ -31,7 +31,7 @@ from torch.optim import Optimizer
 
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps
-from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch, nothing
+from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
 from hba.algorithms.state import HyperModel, L, Networks
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, Sharing
@@ -225,13 +225,13 @@ def update_phi(
     state.totals.add_training(loss, task.error_share(logits, batch[1]))
 
 
-def penalty_of(task: Task, learner: HyperModel) -> Penalty:
+def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:
     """What the space's regularizers add to the loss of a batch: half of the weight decay times the squared norm of each
-    image's own weights, as in SGD; and what depends on outputs and labels.
+    image's own weights, as in SGD; and what depends on outputs and labels. None if they add nothing.
     """
     regularization, column = task.regularization, task.regularization.weight_decay_column
     if column is None and not regularization.has_penalty:
-        return nothing
+        return None
 
     def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
         values = task.space.decode(lam_rows)

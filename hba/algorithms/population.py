@@ -5,7 +5,7 @@ theta_i             learner.weights                 Population: parameters of al
 theta_k, lambda_k   learner.best_weights, lam       Population: those of the member selected last, before it explored
 phi                 learner.hypernetwork            HyperPopulation: parameters of the hypernetwork
 lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
-D_T, D_V            state.train_stream, task.val    batches of training images, all validation images
+D_T, D_V            state.train_stream, data.val    batches of training images, all validation images
 sigma, sigma'       sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images per member). In Population

@@ -33,11 +33,6 @@ Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The network's output, labels, and a lambda for each image (B, n), to what the loss grows by."""
 
 
-def nothing(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
-    """A penalty of 0."""
-    return lam_rows.new_zeros(())
-
-
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
     """Apply a function to a network's output: a tensor, or each of a named tuple of tensors."""
     return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
@@ -53,13 +48,16 @@ class TrainingBatch:
     images: Any
     labels: Tensor
     lam_rows: Tensor
-    penalty: Penalty = nothing
+    penalty: Penalty | None = None
+
+    def penalized(self, loss: Tensor, logits: Any, lam_rows: Tensor) -> Tensor:
+        return loss if self.penalty is None else loss + self.penalty(logits, self.labels, lam_rows)
 
     def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of all of phi at lam, one for all images (n,) or one for each (B, n), augmented at lam_rows."""
         logits = self.hypernetwork(self.augment(self.images, lam_rows), lam)
         loss = self.loss_of(logits, self.labels)
-        (loss + self.penalty(logits, self.labels, lam_rows)).backward()
+        self.penalized(loss, logits, lam_rows).backward()
         return loss.detach(), in_each(torch.Tensor.detach, logits)
 
     def learn_current(self) -> tuple[Tensor, Tensor]:
@@ -69,7 +67,7 @@ class TrainingBatch:
 
     def learn_response(self, logits: Any) -> None:
         """Gradients of Theta from the logits at lambda_0 + eps."""
-        loss = self.loss_of(logits, self.labels) + self.penalty(logits, self.labels, self.lam_rows)
+        loss = self.penalized(self.loss_of(logits, self.labels), logits, self.lam_rows)
         parameters = self.hypernetwork.response_parameters()
         # A layer that this pass skipped has no gradient.
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)

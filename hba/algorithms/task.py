@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.config.training import CommonSearchConfig
-from hba.data.images import Images, SearchData
+from hba.data.images import SearchData
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
@@ -121,11 +121,6 @@ class ImageTask(Task):
     def device(self) -> torch.device:
         return self.data.train.device
 
-    @property
-    def val(self) -> Images:
-        """The whole validation set D_V."""
-        return self.data.val
-
     def augment(self, inputs: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n).
 
@@ -144,7 +139,7 @@ class ImageTask(Task):
         return self.preprocessing.measure(inputs)
 
     def validation_loss(self, predict: Callable[[Tensor], Tensor]) -> Tensor:
-        loss, _, count = totals(predict, self.val, self.preprocessing.measure)
+        loss, _, count = totals(predict, self.data.val, self.preprocessing.measure)
         return loss / count
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:

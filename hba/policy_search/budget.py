@@ -83,5 +83,5 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
             if n_rounds == 0:
                 begun = now()
         of_step, begun = (now() - begun) / (n_rounds * every), now()
-        measure(state.to_module(), task.val, task.preprocessing.measure)
+        measure(state.to_module(), task.data.val, task.preprocessing.measure)
         return of_step, now() - begun

@@ -140,7 +140,7 @@ class ImageSearchContext(SearchContext):
         """Every measured_every epochs, and in the first and the last one, on the whole validation set."""
         task, loss, error_percent = self.task, None, None
         if epoch in (1, self.config.epochs) or epoch % self.config.measured_every == 0:
-            measured = measure(state.to_module(), task.val, task.preprocessing.measure)
+            measured = measure(state.to_module(), task.data.val, task.preprocessing.measure)
             loss, error_percent = measured.loss, measured.error_percent
         return {"train_error_percent": train_error_percent, "val_loss": loss, "val_error_percent": error_percent}
 

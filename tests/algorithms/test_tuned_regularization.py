@@ -65,7 +65,9 @@ def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_no
     for parameter in state.learner.hypernetwork.response_parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
-    found = penalty_of(task, state.learner)(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
+    penalty = penalty_of(task, state.learner)
+    assert penalty is not None
+    found = penalty(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
     norms = [sum(one.detach().square().sum() for one in state.learner.to_module(row).parameters()) for row in rows]
     decays = task.space.decode(rows)[:, 1]
     torch.testing.assert_close(found, (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2)
