@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hba.hypernet.dropout import RatedDropout, scaled_mask
-from hba.text.reader import Passage, Prediction, once
+from hba.text.reader import Passage, Prediction, columns_of
 
 MEASURE_COLUMNS = 10
 """A text is measured in so many columns side by side, each of which begins without a past."""
@@ -147,15 +147,16 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
     """
     was_training = network.training
     network.eval()
-    n_columns = max(1, min(MEASURE_COLUMNS, len(tokens) // 2))
-    state = network.zero_state(n_columns)
-    total, count = torch.zeros((), device=tokens.device, dtype=torch.float64), 0
-    for words, following in once(tokens, n_columns, length):
-        prediction = network(Passage(words, state))
-        total += F.cross_entropy(prediction.logits.flatten(0, 1), following.flatten(), reduction="sum")
-        state, count = prediction.state, count + following.numel()
+    columns = columns_of(tokens, max(1, min(MEASURE_COLUMNS, len(tokens) // 2)))
+    state = network.zero_state(len(columns))
+    total = torch.zeros((), device=tokens.device, dtype=torch.float64)
+    for start in range(0, columns.shape[1] - 1, length):
+        words = columns[:, start : start + length + 1]
+        prediction = network(Passage(words[:, :-1], state))
+        total += F.cross_entropy(prediction.logits.flatten(0, 1), words[:, 1:].flatten(), reduction="sum")
+        state = prediction.state
     network.train(was_training)
-    return float(total) / count
+    return float(total) / columns[:, 1:].numel()
 
 
 def in_words(perplexity: float) -> str:
@@ -165,4 +166,4 @@ def in_words(perplexity: float) -> str:
 
 def perplexity(loss: float) -> float:
     """exp of a mean loss in nats; NaN stays NaN."""
-    return math.exp(min(loss, MOST_NATS)) if not math.isnan(loss) else math.nan
+    return math.exp(min(loss, MOST_NATS))

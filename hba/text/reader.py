@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -46,14 +46,6 @@ class Text:
 
     tokens: Tensor
     sha256: str
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def unknown_percent(self) -> float:
-        """The share of words that the vocabulary does not have."""
-        return 100 * int((self.tokens == 0).sum()) / len(self)
 
 
 @dataclass(frozen=True)
@@ -159,11 +151,3 @@ class TokenStream:
 def columns_of(tokens: Tensor, n_columns: int) -> Tensor:
     """The text (N,) in order as (n_columns, N // n_columns), a column of it in each row."""
     return tokens[: len(tokens) // n_columns * n_columns].view(n_columns, -1)
-
-
-def once(tokens: Tensor, n_columns: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Words (B, T) and those that follow (B, T), from the beginning to the end; the last piece may be shorter."""
-    columns = columns_of(tokens, n_columns)
-    for start in range(0, columns.shape[1] - 1, length):
-        found = columns[:, start : start + length + 1]
-        yield found[:, :-1], found[:, 1:]

@@ -178,19 +178,19 @@ class TextSearchContext(SearchContext):
 
     def plan(self, **common: Any) -> Plan:
         """The first note says how long the texts are, and which share of their words the model does not know."""
-        texts = [f"{len(one):,} words in {FILES[name]}" for name, one in self.corpus.texts.items()]
-        unknown = [f"{one.unknown_percent:.1f} % of {FILES[name]}" for name, one in self.corpus.texts.items()]
-        known = f"the model knows {len(self.corpus.vocabulary):,} words, {', '.join(unknown)} are others"
+        texts = ", ".join(
+            f"{len(words):,} words in {FILES[name]} ({(words == 0).double().mean():.1%} unknown)"
+            for name, words in self.task.tokens.items()
+        )
         words = self.config.batch_size * self.config.sequence_length
-        notes = (f"Text: {', '.join(texts)}; {known}", *common.pop("notes"))
+        notes = (f"Text: {texts}; the model knows {len(self.corpus.vocabulary):,} words", *common.pop("notes"))
         return Plan(batch_size=words, notes=notes, **common)
 
     def provenance(self) -> dict[str, Any]:
-        texts = self.corpus.texts
         return {
             "dataset": self.corpus.path.name,
-            "train_words": len(texts["train"]),
-            "val_words": len(texts["valid"]),
+            "train_words": len(self.task.tokens["train"]),
+            "val_words": len(self.task.tokens["valid"]),
             "vocabulary_size": len(self.corpus.vocabulary),
             "data_fingerprint": self.identity["text"],
             "model": self.model,

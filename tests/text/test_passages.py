@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.text.reader import TokenStream, once
+from hba.text.reader import TokenStream
 
 N_WORDS, COLUMNS, LENGTH = 37, 3, 4
 """12 words in each column, so two passages and words left over."""
@@ -46,10 +46,3 @@ def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
     assert stream(COLUMNS * (LENGTH + 1)).batches_per_pass == 1
     with pytest.raises(SettingsError, match=r"at least 15 words for 3 columns of 4 words and one more, got 14; "):
         stream(COLUMNS * (LENGTH + 1) - 1)
-
-
-def test_once_pairs_each_word_with_the_next_of_its_column() -> None:
-    for length in (1, 4, 5, 11, 100):
-        pairs = [torch.stack(pair).flatten(1) for pair in once(torch.arange(N_WORDS), COLUMNS, length)]
-        expected = [[word, word + 1] for word in range(36) if word % 12 != 11]
-        assert sorted(torch.cat(pairs, dim=1).T.tolist()) == expected
