@@ -2,8 +2,7 @@
 
 Layers count in the order in which the network defines them. The last linear layer gets a hyper-layer only with `every`
 (a network that ends in a convolution has no such exception). These layers never get one: the output projection of
-nn.MultiheadAttention and the two linear layers of nn.TransformerEncoderLayer, whose weights are read directly, and
-layers of which a parameter is frozen (requires_grad False).
+nn.MultiheadAttention, whose weights are read directly, and layers of which a parameter is frozen (requires_grad False).
 """
 
 from collections import Counter
@@ -67,14 +66,10 @@ def working_strategies(model: nn.Module) -> tuple[str, ...]:
 
 def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None]:
     """Names of the layers that a strategy chooses, and why they cannot become hyper-layers; None if they can."""
-    encoders = [layer for layer in model.modules() if isinstance(layer, nn.TransformerEncoderLayer)]
-    read_directly = {id(linear) for encoder in encoders for linear in (encoder.linear1, encoder.linear2)}
     layers = {
         name: layer
         for name, layer in model.named_modules()
-        if layer is not model
-        and not isinstance(layer, NonDynamicallyQuantizableLinear)
-        and id(layer) not in read_directly
+        if layer is not model and not isinstance(layer, NonDynamicallyQuantizableLinear)
     }
     linear = [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]
     left_out = () if strategy.last_linear else linear[-1:]
