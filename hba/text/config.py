@@ -25,7 +25,7 @@ DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
 def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
     of_states = [one.tuned_as for one in REGULARIZERS.values() if one.place == "states"]
-    return (DROPOUT, *(f"{DROPOUT}.{name}" for name in DROPOUTS), *of_states, WEIGHT_DECAY.replace("_", "-"))
+    return (DROPOUT, *of_states, WEIGHT_DECAY.replace("_", "-"))
 
 
 class TextStn(SelfTuning):
@@ -98,8 +98,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
         tuple[str, ...], BeforeValidator(words), AfterValidator(lambda names: check_tune(names, known=tunable()))
     ] = (DROPOUT, "activation")
     """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
-    weights; dropout.output, for example, is one of them), activation (activation regularisation and its temporal kind),
-    weight-decay."""
+    weights), activation (activation regularisation and its temporal kind), weight-decay."""
     seed: Seed = 0
     """Decides weights and draws."""
     algorithm: SerializeAsAny[Hypergradient] = Field(default_factory=TextStn)

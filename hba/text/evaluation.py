@@ -22,7 +22,7 @@ from hba.report.results import RESULTS_NAME, mean_of, std_of
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
+from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
@@ -167,14 +167,14 @@ def evaluate(
     corpus = Corpus.read(config.data, config.vocabulary_size)
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
-        "text": [text.sha256 for text in corpus.texts.values()],
+        "text": [*corpus.sha256.values()],
         "regularizers": list(found.space.names),
         "values": found.values.tolist(),
     }
     with run_lock(folder):
         done = {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
         device, wanted = find_device(config.device), [(row, seed) for seed in range(config.seeds) for row in rows]
-        tokens = {name: corpus.texts[name].tokens.to(device) for name in FILES}
+        tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
         missing = [key for key in wanted if key not in done]
         steps = (len(tokens["train"]) // config.batch_size - 1) // config.sequence_length * config.epochs
         callback.begin(len(missing), steps, "words", config.batch_size * config.sequence_length)
@@ -191,7 +191,7 @@ def evaluate(
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """By name. ScheduleError for a schedule that a language model cannot be trained by."""
-    known = {*tunable()} - {DROPOUT}
+    known = {*tunable(), *(f"{DROPOUT}.{name}" for name in DROPOUTS)} - {DROPOUT}
     tuned = {one.name: {one.name, one.group.replace("_", "-")} for one in schedule.space.regularizers}
     of_images = [name for name, own in tuned.items() if not own & known]
     if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:

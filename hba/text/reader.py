@@ -41,20 +41,13 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Text:
-    """tokens (N,): a text in its order, int64. sha256: of the file."""
-
-    tokens: Tensor
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Corpus:
-    """texts: those that were read, by the names of FILES."""
+    """The texts that were read, by the names of FILES. tokens (N,): in their order, int64. sha256: of the files."""
 
     path: Path
     vocabulary: Vocabulary
-    texts: Mapping[str, Text]
+    tokens: Mapping[str, Tensor]
+    sha256: Mapping[str, str]
 
     @staticmethod
     def read(path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)) -> "Corpus":
@@ -65,8 +58,8 @@ class Corpus:
         """
         read = {part: _words(Path(path) / FILES[part]) for part in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
-        texts = {part: Text(vocabulary.encoded(words), sha256) for part, (words, sha256) in read.items()}
-        return Corpus(Path(path), vocabulary, MappingProxyType(texts))
+        tokens = {part: vocabulary.encoded(words) for part, (words, _) in read.items()}
+        return Corpus(Path(path), vocabulary, tokens, {part: sha256 for part, (_, sha256) in read.items()})
 
 
 def _words(path: Path) -> tuple[list[str], str]:

@@ -27,7 +27,7 @@ from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import DROPOUT, hyperparameters_of
-from hba.text.config import HIDDEN, TextSearchConfig, TextTrainingConfig
+from hba.text.config import TextSearchConfig, TextTrainingConfig
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
@@ -92,15 +92,10 @@ class TextTask(Task):
 
     @staticmethod
     def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextTask":
-        """SettingsError for a dropout to be tuned that the network does not have."""
-        if f"{DROPOUT}.{HIDDEN}" in config.tune and config.layers == 1:
-            raise SettingsError(f"{DROPOUT}.{HIDDEN} is between two layers: layers must be at least 2, got 1")
         network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
-        groups = list(dict.fromkeys(name.partition(".")[0] for name in config.tune))
-        found = hyperparameters_of(groups, lambda: network, config.weight_decay)
-        tuned = tuple(one for one in found if {one.name, one.group.replace("_", "-")} & {*config.tune})
+        tuned = hyperparameters_of(config.tune, lambda: network, config.weight_decay)
         space = SearchSpace((), count_probabilities=(1.0,), regularizers=tuned)
-        tokens = {name: text.tokens.to(device) for name, text in corpus.texts.items()}
+        tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
         return TextTask(config, space, tokens, network)
 
     @property
@@ -155,7 +150,7 @@ class TextSearchContext(SearchContext):
     def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextSearchContext":
         task = TextTask.of(config, corpus, device)
         identity = {
-            "text": ", ".join(text.sha256 for text in corpus.texts.values()),
+            "text": ", ".join(corpus.sha256.values()),
             "kind of device": device.type,
             "search space": identity_of_space(task.space),
         }

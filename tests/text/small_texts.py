@@ -52,7 +52,7 @@ def training_config(**settings: Any) -> TextTrainingConfig:
 
 
 def tokens_of(folder: Path) -> dict[str, Tensor]:
-    return {name: text.tokens for name, text in Corpus.read(folder, SMALL["vocabulary_size"]).texts.items()}
+    return dict(Corpus.read(folder, SMALL["vocabulary_size"]).tokens)
 
 
 def small_network(n_layers: int = 2, n_words: int = 12, width: int = 4, seed: int = 0) -> LstmLanguageModel:

@@ -29,13 +29,13 @@ def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_end
     corpus = Corpus.read(folder, 100)
     assert corpus.vocabulary.words == ("<unk>", "<eos>", "b", "a", "c", "d")
     read = {
-        part: " ".join(corpus.vocabulary.words[number] for number in text.tokens.tolist())
-        for part, text in corpus.texts.items()
+        part: " ".join(corpus.vocabulary.words[number] for number in tokens.tolist())
+        for part, tokens in corpus.tokens.items()
     }
     assert read["train"] == "b a c <eos> <eos> b a <unk> d <eos> b <eos>"
     assert (read["valid"], read["test"]) == ("a <unk> <eos>", "<unk> b <eos>")
     (folder / "test.txt").unlink()
-    assert list(Corpus.read(folder, 100, ("train", "valid")).texts) == ["train", "valid"], "no other part is opened"
+    assert list(Corpus.read(folder, 100, ("train", "valid")).tokens) == ["train", "valid"], "no other part is opened"
 
 
 def test_a_file_that_cannot_be_used_is_named(folder: Path) -> None:

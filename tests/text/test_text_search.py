@@ -72,7 +72,6 @@ def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(algorithm:
 
 def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
     cases: list[dict[str, Any]] = [
-        {"tune": "dropout.weights"},
         {"tune": "dropout,activation,weight-decay", "algorithm": "delta-stn", "sigma_entropy": 0.01},
         {"tune": "activation", "response": "separate", "layers": 1},
         {"tune": "dropout", "sigma_entropy": 0.01, "sharing": "all", "val_batch_size": 2},

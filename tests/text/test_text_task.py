@@ -36,8 +36,7 @@ def test_the_space_has_what_is_tuned_and_nothing_else(texts: Path) -> None:
     for tune, names in (
         ("dropout,activation,weight-decay", ALL),
         ("activation,dropout", ALL[:-1]),
-        ("dropout.output,dropout.words", ("dropout.words", "dropout.output")),
-        ("weight-decay,dropout.weights", ("dropout.weights", "weight_decay")),
+        ("weight-decay,activation", ALL[-3:]),
     ):
         space = task_of(texts, tune=tune).space
         assert sorted(space.names) == sorted(names)
@@ -66,7 +65,7 @@ def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: P
 
 def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(texts: Path) -> None:
     """alpha times the mean square of dropped states, and beta times that of the moves of states from word to word."""
-    task = task_of(texts, tune="activation,dropout.words")
+    task = task_of(texts, tune="activation")
     generator = torch.Generator().manual_seed(0)
     states, dropped = torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64)
     alpha, beta = torch.rand(2, 3, generator=generator, dtype=torch.float64)
@@ -78,7 +77,7 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(te
         )
         expected.append(float(alpha[column] * squares / 20 + beta[column] * moves / 16))
     assert activation(states, dropped, alpha=alpha, beta=beta).tolist() == pytest.approx(expected)
-    of_name = {"activation.alpha": alpha, "activation.beta": beta, "dropout.words": torch.full_like(alpha, 0.5)}
+    of_name = {"activation.alpha": alpha, "activation.beta": beta}
     values = torch.stack([of_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
     found = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
