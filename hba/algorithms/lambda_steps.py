@@ -119,7 +119,7 @@ class LambdaSteps(Noisy):
         return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
-        if 0 < self.warm_up_epochs >= config.epochs:
+        if self.warm_up_epochs >= config.epochs:
             raise SettingsError(
                 "warm_up_epochs must leave epochs for lambda steps, "
                 f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"

@@ -81,20 +81,14 @@ class Rewards(LambdaSteps):
             return local_shard(advantages) / scale, scale
 
     def move_by(
-        self,
-        task: Task,
-        state: GradientState[L],
-        batch: AugmentedBatch,
-        gradient: Tensor,
-        unit: float | Tensor = 1.0,
+        self, task: Task, state: GradientState[L], batch: AugmentedBatch, gradient: Tensor, unit: float | Tensor = 1.0
     ) -> None:
         """One step on lambda along a gradient (n,), and a pull to the start of the search.
 
         unit: one standard deviation of the rewards of the batch, in the unit of the gradient.
         """
-        curvature = None
-        if self.divergence_weight:
-            curvature = unit * (self.divergence_weight * divergence_curvature(task.space, batch))
+        weight = self.divergence_weight
+        curvature = unit * (weight * divergence_curvature(task.space, batch)) if weight else None
         self.move_lambda(task, state, gradient, curvature)
 
 
