@@ -23,7 +23,6 @@ ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]
 FOLDER_IMAGE_SIZE = 32
 """The images of a folder may have any size."""
-LAST_SEED = 2**32 - 1
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

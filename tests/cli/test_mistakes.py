@@ -133,15 +133,6 @@ def test_a_usage_error_names_its_option(place: Path) -> None:
     assert failures == []
 
 
-def test_provenance_that_hba_did_not_write_is_no_crash(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.cli.schedules.draw_augmented", lambda *_, **__: None)
-    for provenance in ({"settings": None, "image_size": None}, {"settings": "lost", "dataset": 3}):
-        small_schedule(**provenance).save("a.json")
-        for line in ("show a.json", "apply a.json a.png --out b.png", "show a.json --json"):
-            result = run(*line.split())
-            assert result.exit_code == 0, repr(result.exception)
-
-
 def test_of_several_processes_each_names_itself_in_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for word, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(word, value)

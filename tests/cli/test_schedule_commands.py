@@ -158,7 +158,7 @@ def test_import_converts_schedules_of_other_programs() -> None:
     assert [operation.name for operation in hba.load_policy("a.json").space.operations] == ["Equalize"]
 
 
-def test_reports_are_written_again_and_runs_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_written_again_and_runs_compared() -> None:
     make_images(Path("images"))
     words = ("search", "images", *SMALL, "--epochs", "1")
     assert "Report: run/report.html" in said(*words, "--out", "run")
@@ -166,19 +166,7 @@ def test_reports_are_written_again_and_runs_compared(monkeypatch: pytest.MonkeyP
     Path("run/report.html").unlink()
     assert said("report", "run") == ["Report: run/report.html"]
     check_page(before)
-    # A report that cannot be written is a warning.
-    open_file = Path.open
-
-    def refuse(path: Path, mode: str = "r", **further: Any) -> Any:
-        if "w" in mode and "report.html" in path.name:
-            raise OSError(28, "No space left on device")
-        return open_file(path, mode, **further)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", refuse)
-        done = run(*words, "--out", "other", "--seed", "1")
-    assert (done.exit_code, len(done.stderr.splitlines())) == (0, 1)
-    assert done.stderr.startswith("hba: warning: ")
+    said(*words, "--out", "other", "--seed", "1")
     assert ["seed", "0", "1"] in rows_in(said("compare", "run", "other"))
 
 

@@ -1,21 +1,17 @@
 """hba search at work: what it writes and prints, how it is resumed and repeated, and how it ends early."""
 
-import contextlib
 import csv
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from commands import SMALL, make_images, rows_in, run, said
-from hba.cli import main
 from own_formats import WRITERS, write_images
 from own_operations import GAMMA_FILE
 from pretrained_networks import MODEL, weights_file
@@ -210,15 +206,3 @@ def test_operations_of_your_own_come_from_a_file(registered: dict[str, Operation
     assert "Gamma" in refusal("search", "pets", "--operations", "Gamma", *SMALL)
     assert any(row[0] == "Gamma" for row in rows_in(said("show", "own", *own)))
     said("search", "--out", "own", "--resume", *own)
-
-
-def test_a_search_continues_where_its_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    closed = os.fdopen(writer, "w")
-    with monkeypatch.context() as patched:
-        patched.setattr(sys, "stdout", closed)
-        main(["search", "pets", "--out", "silent", *SMALL, "--epochs", "1"])
-    with contextlib.suppress(BrokenPipeError):
-        closed.close()
-    assert hba.load_policy("silent").epochs == 1

@@ -6,52 +6,31 @@ from typing import Any
 import pytest
 
 from hba.config.evaluation import EvaluationConfig, inherited
-from hba.config.presets import DEFAULT_PRESETS, EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.config.presets import DEFAULT_PRESETS
 from hba.config.training import TrainingConfig
 from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing import Baseline
 
-COLUMNS_10 = ("data", "train_size", "val_size", "model", "epochs", "learning_rate", "weight_decay", "batch_size")
-TABLE_10: dict[str, tuple[Any, ...]] = {
-    # The last number is the learning rate of the hyperparameters.
-    "reduced-cifar10": ("cifar10", 4000, 10000, "wrn-40-2", 200, 0.05, 0.005, 128, 0.03),
-    "reduced-svhn": ("svhn", 4000, 10000, "wrn-40-2", 160, 0.01, 0.01, 128, 0.02),
-    "reduced-imagenet": ("imagenet", 6000, 10000, "wrn-40-2", 270, 0.1, 0.001, 128, 0.007),
-    **{
-        f"{data}-{model}": (data, 40000, 10000, model, 200, 0.1, 0.0005, 128, 0.003)
-        for data in ("cifar10", "cifar100")
-        for model in ("wrn-40-2", "wrn-28-10")
-    },
-}
-COLUMNS_11 = ("data", "model", "learning_rate", "learning_rate_schedule", "weight_decay", "batch_size", "epochs")
-TABLE_11 = {
-    "cifar10-wrn-40-2": ("cifar10", "wrn-40-2", 0.1, "cosine", 0.0005, 128, 200),
-    "cifar10-wrn-28-10": ("cifar10", "wrn-28-10", 0.1, "cosine", 0.0005, 128, 200),
-    "cifar10-shake-shake-26-2x32d": ("cifar10", "shake-shake-26-2x32d", 0.01, "cosine", 0.001, 128, 1800),
-    "cifar10-shake-shake-26-2x96d": ("cifar10", "shake-shake-26-2x96d", 0.01, "cosine", 0.001, 128, 1800),
-    "cifar10-shake-shake-26-2x112d": ("cifar10", "shake-shake-26-2x112d", 0.01, "cosine", 0.001, 128, 1800),
-    "cifar10-pyramidnet-272-200": ("cifar10", "pyramidnet-272-200", 0.05, "cosine", 0.00005, 64, 1800),
-    "cifar100-wrn-40-2": ("cifar100", "wrn-40-2", 0.1, "cosine", 0.0005, 128, 200),
-    "cifar100-wrn-28-10": ("cifar100", "wrn-28-10", 0.1, "cosine", 0.0005, 128, 200),
-    "cifar100-shake-shake-26-2x96d": ("cifar100", "shake-shake-26-2x96d", 0.01, "cosine", 0.0025, 128, 1800),
-    "cifar100-pyramidnet-272-200": ("cifar100", "pyramidnet-272-200", 0.025, "cosine", 0.0005, 64, 1800),
-    "svhn-wrn-28-10": ("svhn-full", "wrn-28-10", 0.005, "cosine", 0.001, 128, 160),
-    "svhn-shake-shake-26-2x96d": ("svhn-full", "shake-shake-26-2x96d", 0.01, "cosine", 0.00015, 128, 160),
-    "imagenet-resnet-50": ("imagenet", "resnet-50", 0.1, "step", 0.0001, 256, 270),
-}
+COLUMNS = ("data", "model", "epochs", "learning_rate", "weight_decay", "batch_size")
+
+
+def columns_of(config: TrainingConfig, *further: str) -> tuple[Any, ...]:
+    found = config.model_dump()
+    return tuple(found[column] for column in (*COLUMNS, *further))
 
 
 def test_presets_are_those_of_the_papers_tables() -> None:
-    assert set(SEARCH_PRESETS) == {*TABLE_10, "digits"}
-    assert set(EVALUATION_PRESETS) == set(TABLE_11)
-    for name, values in TABLE_10.items():
-        for paper in (False, True):
-            found = SearchConfig.from_preset({}, name, paper=paper).flat()
-            assert tuple(found[column] for column in (*COLUMNS_10, "lambda_learning_rate")) == values
-    for name, values in TABLE_11.items():
-        evaluation = EvaluationConfig.like_search({}, {}, name).model_dump()
-        assert tuple(evaluation[column] for column in COLUMNS_11) == values
+    for name, expected in (
+        ("reduced-svhn", ("svhn", "wrn-40-2", 160, 0.01, 0.01, 128, 4000, 10000)),
+        ("cifar100-wrn-28-10", ("cifar100", "wrn-28-10", 200, 0.1, 0.0005, 128, 40000, 10000)),
+    ):
+        assert columns_of(SearchConfig.from_preset({}, name, paper=True), "train_size", "val_size") == expected
+    for name, of_table in (
+        ("cifar10-pyramidnet-272-200", ("cifar10", "pyramidnet-272-200", 1800, 0.05, 0.00005, 64, "cosine")),
+        ("imagenet-resnet-50", ("imagenet", "resnet-50", 270, 0.1, 0.0001, 256, "step")),
+    ):
+        assert columns_of(EvaluationConfig.like_search({}, {}, name), "learning_rate_schedule") == of_table
     imagenet = SearchConfig.from_preset({}, "reduced-imagenet")
     assert (imagenet.classes, imagenet.image_size, imagenet.learning_rate_schedule) == ("imagenet-120", 32, "step")
     for data, preset in DEFAULT_PRESETS.items():

@@ -10,12 +10,9 @@ import pytest
 import torch
 from pretrained_networks import MEAN, SETTINGS, STD, pretrained, weights_file
 from search_problems import StopAfter, small_data, small_images
-from search_steps import begun, step
-from torch import Tensor, nn
-from torch.autograd import forward_ad
+from torch import nn
 
 import hba
-from hba.models.timm_networks import freeze
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import ImageSearchContext
 
@@ -45,27 +42,6 @@ def moved(network: nn.Module) -> set[str]:
 @pytest.mark.parametrize(("freeze", "expected"), [("all-but-head", HEAD), ("none", set(pretrained().state_dict()))])
 def test_only_what_is_not_frozen_differs_after_a_search(freeze: Any, expected: set[str], weights: Path) -> None:
     assert moved(run(weights, freeze=freeze, epochs=1).network) == expected
-
-
-def test_a_frozen_backbone_makes_no_gradient_and_carries_no_derivative() -> None:
-    """What its last layer hands on, and the head, in all passes of a step: training, validation, and forward mode."""
-    network = pretrained(2)
-    freeze(network, "all-but-head", ("fc",))
-    seen: dict[str, list[tuple[bool, bool]]] = {"global_pool": [], "fc": []}
-
-    def note(name: str) -> Any:
-        def noted(layer: nn.Module, inputs: Any, output: Tensor) -> None:
-            seen[name].append((output.requires_grad, forward_ad.unpack_dual(output).tangent is not None))
-
-        return noted
-
-    for name in seen:
-        network.get_submodule(name).register_forward_hook(note(name))
-    task, state = begun(network=network, reward_draws=2)
-    # The search has a copy, whose hooks are the same functions.
-    step(task, state, times=2)
-    assert set(seen["global_pool"]) == {(False, False)}
-    assert set(seen["fc"]) == {(True, False), (False, True)}
 
 
 def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that_is_asked_for(weights: Path) -> None:

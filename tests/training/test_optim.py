@@ -86,17 +86,6 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
-def test_schedules_drop_at_the_epochs_of_their_papers() -> None:
-    """Of the paper's Appendix E and of Delta-STN's public code."""
-    for schedule, epochs, drops, factor in (
-        ("step", 270, (90, 180, 240), 0.1),
-        ("step-fifth", 200, (60, 120, 180), 0.2),
-    ):
-        rates = learning_rates(schedule, epochs, steps_per_epoch=1, learning_rate=0.1)
-        expected = [0.1 * factor ** sum(epoch >= drop for drop in drops) for epoch in range(epochs)]
-        assert rates[:-1] == pytest.approx(expected), schedule
-
-
 def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
     groups = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)]
     found = scheduled(OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0), PLATEAU, 10**6, warm_up_steps, patience)
