@@ -78,7 +78,7 @@ class ArrayItems(Items):
         return self.load()
 
     @property
-    def n_channels(self) -> int:  # type: ignore[override]
+    def n_channels(self) -> int:
         return 3 if self.images.shape[1] == 1 else self.images.shape[1]
 
     def name(self, number: int) -> str:

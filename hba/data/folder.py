@@ -35,7 +35,7 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
     unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
-    loose = sorted(folder / name for name in next(_walk(folder))[2] if _is_image(name))
+    loose = [path for name in sorted(next(_walk(folder))[2]) if _is_image(path := folder / name)]
     unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
     for class_folder in (class_folders := subfolders(folder)):
         files, others = files_in(class_folder)
@@ -56,14 +56,13 @@ def subfolders(folder: Path) -> list[Path]:
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
     """The images in the folder and its sub-folders, sorted, and all other files but clutter."""
     found = sorted(place / name for place, _, names in _walk(folder) for name in names)
-    others = [
-        SkippedFile(str(path), "its ending is not that of an image") for path in found if not _is_image(path.name)
-    ]
-    return [path for path in found if _is_image(path.name)], others
+    others = [path for path in found if not _is_image(path)]
+    reason = "its ending is not that of an image"
+    return [path for path in found if _is_image(path)], [SkippedFile(str(path), reason) for path in others]
 
 
-def _is_image(name: str) -> bool:
-    return Path(name).suffix.lower() in image_endings()
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in image_endings()
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
@@ -75,15 +74,14 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
     def refuse(error: OSError) -> NoReturn:
         raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
 
-    def is_clutter(name: str) -> bool:
-        return name.startswith(".") or name.lower() in CLUTTER
-
     def holds_runs(path: Path) -> bool:
         return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
 
-    for place, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not (is_clutter(name) or holds_runs(Path(place, name)))]
-        yield Path(place), folders, [name for name in files if not is_clutter(name)]
+    for place, *found in os.walk(folder, onerror=refuse):
+        for names in found:
+            names[:] = [name for name in names if not (name.startswith(".") or name.lower() in CLUTTER)]
+        found[0][:] = [name for name in found[0] if not holds_runs(Path(place, name))]
+        yield Path(place), found[0], found[1]
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
@@ -101,10 +99,9 @@ def find_splits(folder: Path) -> dict[str, Path]:
         unclear = [path for path in others if path in named or class_names & {child.name for child in subfolders(path)}]
     else:
         splits = {"train": folder}
-        unclear = [path for child in children for path in subfolders(child) if split_called(path.name)]
-        if list(named.values()) != ["train"] or len(children) == 1:
-            # A single class may be called train: a vehicle.
-            unclear += named
+        # A single class may be called train: a vehicle.
+        unclear = [] if list(named.values()) == ["train"] and len(children) > 1 else list(named)
+        unclear += [path for child in children for path in subfolders(child) if split_called(path.name)]
     if unclear:
         raise DataError(
             f"it is not clear whether {unclear[0]} is a split or a class: {folder} must hold either <class>/*, or "

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.labels import as_tensor, checked_labels, is_multi_label
+from hba.data.labels import as_tensor, checked_labels, is_multi_label, present_classes
 from hba.data.leakage import ImageHash, Kind, all_hashes, hash_of_pixels
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
-from hba.utils.text import first_of
 
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
@@ -32,13 +31,7 @@ SHAPES = (
 
 
 class Images(Protocol):
-    """Labelled images, in memory or left in their files.
-
-    left_out: files that could not be read. once: every image, once, in order; the last batch may be smaller. share:
-    which batches, the others are not read. batches: the images at the indices `order` (n,), in batches of exactly
-    batch_size, from batch number `start` on. mean_and_std: of each channel over all pixels, in [0, 1], rounded to 6
-    digits; a deviation of 0 becomes 1. fingerprint: a hash that is equal for equal data.
-    """
+    """Labelled images, in memory or left in their files. left_out: files that could not be read."""
 
     labels: Tensor
     left_out: tuple[SkippedFile, ...]
@@ -48,10 +41,11 @@ class Images(Protocol):
     @property
     def n_channels(self) -> int: ...
     def to(self, device: torch.device) -> Self: ...
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]: ...
-    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]: ...
-    def mean_and_std(self) -> tuple[Colors, Colors]: ...
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A hash that is equal for equal data."""
+
+    def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
+        """A batch of the images at the indices of each part."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,6 +57,18 @@ class Images(Protocol):
     def opened(self) -> "Images":
         """The images themselves, as LazySplit.opened returns them."""
         return self
+
+    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+        """Every image, once, in order; the last batch may be smaller. share: which batches, others are not read."""
+        return self.read(torch.arange(len(self), device=self.device).split(batch_size)[share])
+
+    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
+        """The images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on."""
+        return self.read(order.split(batch_size)[start : len(order) // batch_size])
+
+    def mean_and_std(self) -> tuple[Colors, Colors]:
+        """Of each channel over all pixels, in [0, 1], rounded to 6 digits; a deviation of 0 becomes 1."""
+        return mean_and_std(images for images, _ in self.once(IMAGES_PER_SUM))
 
     def mean_color(self) -> Colors:
         return self.mean_and_std()[0]
@@ -103,17 +109,9 @@ class LabelledImages(Images):
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
 
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        parts = self.images.split(batch_size), self.labels.split(batch_size)
-        yield from zip(*(part[share] for part in parts), strict=True)
-
-    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        for number in range(start, len(order) // batch_size):
-            chosen = order[number * batch_size :][:batch_size]
-            yield self.images[chosen], self.labels[chosen]
-
-    def mean_and_std(self) -> tuple[Colors, Colors]:
-        return mean_and_std(self.images.split(IMAGES_PER_SUM))
+    def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
+        for part in parts:
+            yield self.images[part], self.labels[part]
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -150,7 +148,7 @@ class LazySplit:
         return () if self._images is None else self._images.left_out
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class _Data:
     """What SearchData and EvaluationData share.
 
@@ -164,20 +162,16 @@ class _Data:
     train: Images
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
     facts: tuple[str, ...] = field(default=(), kw_only=True)
-    listing: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    listing: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "class_names", tuple(_checked(self.class_names, self.parts)))
+        object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
+        _check_parts(len(self.class_names), self.parts)
 
     @property
     def parts(self) -> Mapping[str, Any]:
         """The two splits by name, train first."""
         return {name: getattr(self, name) for name in ("train", "val", "test") if hasattr(self, name)}
-
-    def __repr__(self) -> str:
-        classes = f"{len(self.class_names)} classes: {first_of(self.class_names, 5)}"
-        parts = ", ".join(f"{name}={part!r}" for name, part in self.parts.items())
-        return f"{type(self).__name__}({self.name!r}, {classes}, {parts})"
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
@@ -198,7 +192,7 @@ class _Data:
         return replace(self, **{name: part.to(device) for name, part in self.parts.items()})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class SearchData(_Data):
     """What a policy search may see. There is no test split in it.
 
@@ -210,7 +204,7 @@ class SearchData(_Data):
     test_images: int | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class EvaluationData(_Data):
     """What a policy evaluation sees: all images for training, and the test split, which is read at the very end."""
 
@@ -230,31 +224,26 @@ class EvaluationData(_Data):
         )
 
 
-def _checked(class_names: Sequence[str], parts: Mapping[str, Any]) -> Sequence[str]:
-    """The class names; DataError where they do not fit the labels of the parts, or the parts do not fit each other."""
-    if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
-        raise DataError(f"class_names must be a list of names, one for each class, got {class_names!r}")
-    n_classes, shapes = len(class_names), {}
+def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
+    """DataError where the labels of a part do not fit the number of classes, or the parts do not fit each other."""
+    shapes = {}
     for name, part in parts.items():
         # The class is asked: attributes of a test split that is not read yet could read it.
         if isinstance(part, Tensor) or not hasattr(type(part), "to"):
             raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
         if not isinstance(part, LabelledImages):
             continue
-        labels = part.labels
-        is_multi = is_multi_label(labels)
+        present, is_multi = present_classes(part.labels), is_multi_label(part.labels)
         shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
-        if not len(labels) or (is_multi and not labels.any()):
+        if not present:
             raise DataError(f"there must be at least one {name} image with a label")
-        lowest, highest = (0, labels.shape[1] - 1) if is_multi else map(int, labels.aminmax())
-        if lowest < 0 or highest >= n_classes or (is_multi and highest < n_classes - 1):
+        if present[0] < 0 or present[-1] >= n_classes or (is_multi and part.labels.shape[1] != n_classes):
             raise DataError(
                 f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have labels from {lowest} to {highest}"
+                f"images have labels from {present[0]} to {present[-1]}"
             )
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
-    return class_names
 
 
 def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:
@@ -289,18 +278,14 @@ def checked_images(images: Any) -> Tensor:
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
     axis = channels_axis(tuple(tensor.shape))
-    if axis is None:
-        raise DataError(f"images must have the shape {SHAPES}, got {tuple(np.shape(images))}")
-    if axis == 3:
-        tensor = tensor.permute(0, 3, 1, 2).contiguous()
-    if tensor.dtype == torch.uint8:
-        return tensor
-    if not (tensor.is_floating_point() and ((tensor >= 0) & (tensor <= 1)).all()):
+    is_float = tensor.is_floating_point() and bool(((tensor >= 0) & (tensor <= 1)).all())
+    if axis is None or not (is_float or tensor.dtype == torch.uint8):
         raise DataError(
-            "images must be uint8, or floating point in [0, 1], got another type or range in "
-            f"{str(tensor.dtype).removeprefix('torch.')}; give them as they are before normalisation"
+            f"images must have the shape {SHAPES}, and be uint8 or floating point in [0, 1], as before normalization, "
+            f"got {str(tensor.dtype).removeprefix('torch.')} of {tuple(np.shape(images))}"
         )
-    return (tensor.float() * 255).round().to(torch.uint8)
+    tensor = tensor.permute(0, 3, 1, 2).contiguous() if axis == 3 else tensor
+    return (tensor.float() * 255).round().to(torch.uint8) if is_float else tensor
 
 
 def channels_axis(shape: Sequence[int]) -> int | None:

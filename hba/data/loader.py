@@ -3,6 +3,7 @@
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from hba.data.images import ALL, Batch, Colors, Images, mean_and_std
+from hba.data.images import Batch, Colors, Images, mean_and_std
 from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import check_divides, local_shard
@@ -96,7 +97,6 @@ class StreamedImages(Images):
     labels: Tensor = field(repr=False)
     workers: int
     left_out: tuple[SkippedFile, ...] = ()
-    _colors: list[tuple[Colors, Colors]] = field(default_factory=list, repr=False)
 
     @staticmethod
     def of(pool: Pool, workers: int | None = None) -> "StreamedImages":
@@ -116,21 +116,15 @@ class StreamedImages(Images):
     def to(self, device: torch.device) -> "StreamedImages":
         return replace(self, labels=self.labels.to(device))
 
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        return self._batches(np.arange(len(self)), range(0, len(self), batch_size)[share], batch_size)
-
-    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        indices = order.cpu().numpy()
-        return self._batches(indices, range(start * batch_size, len(indices) - batch_size + 1, batch_size), batch_size)
-
     def mean_and_std(self) -> tuple[Colors, Colors]:
-        if not self._colors:
-            sample = np.arange(len(self))
-            if len(sample) > COLOR_SAMPLE:
-                sample = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
-            reading = self._batches(sample, range(0, len(sample), SUM_BATCH_SIZE), SUM_BATCH_SIZE)
-            self._colors.append(mean_and_std(images for images, _ in reading))
-        return self._colors[0]
+        return self._colors
+
+    @cached_property
+    def _colors(self) -> tuple[Colors, Colors]:
+        sample = np.arange(len(self))
+        if len(sample) > COLOR_SAMPLE:
+            sample = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
+        return mean_and_std(images for images, _ in self.read(torch.from_numpy(sample).split(SUM_BATCH_SIZE)))
 
     def fingerprint(self) -> str:
         """A hash of the items' names, labels, image size and levels; pixels would take a whole epoch."""
@@ -140,13 +134,12 @@ class StreamedImages(Images):
             digest.update(str(self.pool.levels).encode())
         return digest.hexdigest()[:16]
 
-    def _batches(self, indices: np.ndarray, starts: Sequence[int], batch_size: int) -> Generator[Batch]:
-        """The images at the indices from each start on. The processes that read end with the generator."""
-        parts = [indices[start : start + batch_size] for start in starts]
+    def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
+        """The processes that read end with the generator."""
         loader = DataLoader(
             self.pool,
             batch_size=None,
-            sampler=[self.pool.numbers[part] for part in parts],
+            sampler=[self.pool.numbers[part.cpu().numpy()] for part in parts],
             num_workers=min(self.workers, len(parts)),
             pin_memory=self.device.type == "cuda",
             # Without its own generator, it would draw from the default one.
@@ -159,7 +152,7 @@ class StreamedImages(Images):
             for part, (images, broken) in zip(parts, results, strict=True):
                 if broken:
                     raise broken_image(broken[0][1])
-                yield images.to(self.device, non_blocking=True), self.labels[torch.from_numpy(part).to(self.device)]
+                yield images.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
         finally:
             # The traceback of an error would keep the processes.
             del results

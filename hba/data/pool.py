@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -34,40 +34,69 @@ ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 """Images uint8 (B, C, H, W), and the places of those that could not be read, which are black, with the reasons."""
 
 
-class Items:
-    """Images by number, each a file or its content unless a subclass reads others. Reading processes get a copy of it.
+class Items(Protocol):
+    """Images by number. Processes that read images get a copy of it.
 
-    hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. n_channels: of what is read.
-    known_broken: by number, those that cannot be read; None where only reading them would tell.
+    hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: by number,
+    those that cannot be read; None where only reading them would tell. name: what messages call the image. read: uint8
+    (n_channels, image_size, image_size); DataError, with the reason only, where the image cannot be read. deep: the
+    levels of an image of more than 8 bits; None for others, and for one that cannot be read. fingerprint: the beginning
+    of a hash of images to be streamed, without reading any.
     """
 
-    hashed_by: Kind = "files"
+    hashed_by: Kind
     can_stream: bool = False
-    n_channels: int = 3
     known_broken: Mapping[int, SkippedFile] | None = None
 
-    def name(self, number: int) -> str:
-        """What messages call the image."""
-        raise NotImplementedError
+    @property
+    def n_channels(self) -> int: ...
+    def name(self, number: int) -> str: ...
+    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor: ...
+    def deep(self, number: int) -> np.ndarray | None: ...
+    def hash(self, number: int) -> ImageHash: ...
+    def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
+        raise TypeError("these images are not streamed")
+
+
+@dataclass(frozen=True, eq=False)
+class FileItems(Items):
+    """Image files. names (N,): paths below the folder as bytes, a single block of memory that processes share.
+
+    classes: of each file, in a table; () where the path below the folder begins with the class. encoded: rows with
+    the content of each file as `bytes`, None where it is in the file system.
+    """
+
+    folder: Path
+    names: np.ndarray
+    classes: tuple[str, ...] = ()
+    encoded: Any = None
+    can_stream: bool = True
+    hashed_by = "files"
+    n_channels = 3
+
+    @staticmethod
+    def of(folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()) -> "FileItems":
+        return FileItems(folder, np.array([os.fsencode(path.relative_to(folder)) for path in paths]), tuple(classes))
 
     def file(self, number: int) -> Path | bytes:
         """The path of the image's file, or its content."""
-        raise NotImplementedError
+        content = None if self.encoded is None else self.encoded[number]["bytes"]
+        return self.folder / os.fsdecode(self.names[number]) if content is None else content
+
+    def name(self, number: int) -> str:
+        if self.encoded is not None:
+            return f"number {number} of {self.folder}"
+        return str(self.folder / os.fsdecode(self.names[number]))
 
     def known_as(self, number: int) -> str:
         """Class and name, by which a search's images are known again."""
-        raise NotImplementedError
-
-    def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
-        """The beginning of a hash of streamed images, without reading any."""
-        raise NotImplementedError
+        below = Path(os.fsdecode(self.names[number]))
+        return f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
-        """uint8 (C, image_size, image_size). DataError, with the reason only, where the image cannot be read."""
         return read_image(self.file(number), image_size, levels)
 
     def deep(self, number: int) -> np.ndarray | None:
-        """The levels of an image of more than 8 bits; None for others, and for one that cannot be read."""
         with contextlib.suppress(DataError), opened(self.file(number)) as image:
             return np.asarray(image) if is_deep(image) else None
         return None
@@ -75,37 +104,11 @@ class Items:
     def hash(self, number: int) -> ImageHash:
         return hash_of_file(self.file(number), self.known_as(number))
 
-
-@dataclass(frozen=True, eq=False)
-class FileItems(Items):
-    """Image files. names (N,): paths below the folder as bytes, a single block of memory that processes share.
-
-    classes: of each file, in a table; () where the path below the folder begins with the class.
-    """
-
-    folder: Path
-    names: np.ndarray
-    classes: tuple[str, ...] = ()
-    can_stream = True
-
-    @staticmethod
-    def of(folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()) -> "FileItems":
-        return FileItems(folder, np.array([os.fsencode(path.relative_to(folder)) for path in paths]), tuple(classes))
-
-    def file(self, number: int) -> Path:
-        return self.folder / os.fsdecode(self.names[number])
-
-    def name(self, number: int) -> str:
-        return str(self.file(number))
-
-    def known_as(self, number: int) -> str:
-        below = Path(os.fsdecode(self.names[number]))
-        return f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
-
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
         digest = hashlib.sha256(f"{len(numbers)} files, {image_size} pixels".encode())
         digest.update(b"\0".join(self.names[numbers].tolist()))
-        digest.update(np.array([size_of(self.file(number)) for number in numbers], dtype=np.int64).tobytes())
+        sizes = [size_of(self.folder / os.fsdecode(name)) for name in self.names[numbers]]
+        digest.update(np.array(sizes, dtype=np.int64).tobytes())
         return digest
 
 

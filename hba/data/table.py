@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from hba.data.labels import class_name, split_role
-from hba.data.pool import FileItems, Items, Part, Source, source_of
+from hba.data.pool import FileItems, Part, Source, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
 from hba.utils.files import reason_of
@@ -126,30 +127,6 @@ def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool, f
     return Part(items, classes, tuple(SkippedFile(str(path), "no such file") for path in missing), facts=(fact,))
 
 
-@dataclass(frozen=True, eq=False)
-class SavedItems(Items):
-    """Images in the rows of a saved dataset. dataset: of one column, of encoded images. classes: of each row."""
-
-    dataset: Any
-    column: str
-    place: Path
-    classes: Sequence[tuple[str, ...]]
-
-    def _row(self, number: int) -> Mapping[str, Any]:
-        return self.dataset[number][self.column] or {}
-
-    def file(self, number: int) -> Path | bytes:
-        """The image's own bytes, or the file that the row names in their place."""
-        path, content = self._row(number).get("path"), self._row(number).get("bytes")
-        return Path(path) if content is None and path is not None else content or b""
-
-    def name(self, number: int) -> str:
-        return f"number {number} of {self.place}"
-
-    def known_as(self, number: int) -> str:
-        return f"{self.classes[number][0]}/{Path(self._row(number).get('path') or '').name}"
-
-
 def saved_source(folder: Path, columns: Columns) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
 
@@ -187,6 +164,9 @@ def _saved_part(folder: Path, columns: Columns) -> Part:
         # A ClassLabel marks a missing class as -1.
         values = [None if value in (None, -1) else own[value] for value in values]
     names = [(class_name(value, f"number {number} of {folder}"),) for number, value in enumerate(values)]
-    images = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False))
+    encoded = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False)).flatten()
+    encoded = encoded.rename_columns({f"{image}.bytes": "bytes", f"{image}.path": "path"})
+    paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
+    items = FileItems(folder, paths, tuple(name for (name,) in names), encoded, can_stream=False)
     fact = f"columns: images from {image!r}, classes from {label!r}"
-    return Part(SavedItems(images, image, folder, names), names, class_names=tuple(own), facts=(fact,))
+    return Part(items, names, class_names=tuple(own), facts=(fact,))

@@ -69,7 +69,6 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
     data, matrix = LabelledImages(BYTES, LABELS), LabelledImages(BYTES, MATRIX)
     assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
     for names, train, val, named in (
-        ("ab", data, data, "'ab'"),
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
         (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val image"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),

@@ -1,12 +1,13 @@
 """Splits: sizes, shares of the classes, and independence of the test split."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hba.data.pool import Items, Pool, Source
+from hba.data.pool import FileItems, Pool, Source
 from hba.data.splits import Splits, split, take_training
 from hba.errors import DataError
 
@@ -18,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def pool_of(counts: list[int]) -> Pool:
     labels = np.repeat(np.arange(len(counts)), counts)
     labels = np.random.default_rng(0).permutation(labels)
-    return Pool(Items(), labels, np.arange(len(labels)))
+    return Pool(FileItems(Path(), labels), labels, np.arange(len(labels)))
 
 
 def source_of(
