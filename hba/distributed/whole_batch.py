@@ -5,7 +5,7 @@ mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropou
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -57,7 +57,9 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """F.batch_norm in training mode, (B, C, ...), with the statistics of the whole batch."""
+    """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole batch."""
+    if not training:
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if input.dtype in (torch.bfloat16, torch.float16):
         # As PyTorch's own, which computes in single precision.
         exact = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
@@ -79,31 +81,20 @@ def batch_norm(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """F.dropout in training mode, (B, ...), with a mask drawn for the whole batch; on a CPU, that of one process."""
-    if p in (0, 1):
+    """F.dropout of (B, ...), in training mode with a mask drawn for the whole batch; on a CPU, that of one process."""
+    if not training or p in (0, 1):
         # PyTorch draws nothing then.
-        return input if p == 0 else input.mul_(0) if inplace else input * 0
+        return F.dropout(input, p, training, inplace)
     mask = torch.empty(len(input) * size(), *input.shape[1:], dtype=input.dtype, device=input.device)
     scaled = local_shard(mask.bernoulli_(1 - p).div_(1 - p))
     return input.mul_(scaled) if inplace else input * scaled
 
 
-_WHOLE: dict[Any, tuple[Callable[..., Tensor], int, bool]] = {
-    F.batch_norm: (batch_norm, 5, False),
-    F.dropout: (dropout, 2, True),
-}
-"""By the function of PyTorch: its replacement, and the position and the default of its argument `training`."""
-
-
 class _WholeBatch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if size() > 1 and func in _WHOLE:
-            instead, place, default = _WHOLE[func]
-            training = args[place] if len(args) > place else kwargs.get("training", default)
-            if training:
-                return instead(*args, **kwargs)
-        return func(*args, **kwargs)
+        if size() > 1:
+            func = {F.batch_norm: batch_norm, F.dropout: dropout}.get(func, func)
+        return func(*args, **(kwargs or {}))
 
 
 @contextlib.contextmanager
