@@ -25,7 +25,7 @@ from hba.operations import Operation
 from hba.regularization import groups
 
 SERVER = "forkserver"
-LOADED = ["hba", "hba.policy_evaluation.jobs", "hba.policy_search.seeds"]
+LOADED = ["hba", "hba.policy_evaluation.evaluation", "hba.policy_search.seeds"]
 
 
 @pytest.fixture(autouse=True, scope="session")

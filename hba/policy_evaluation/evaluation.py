@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.images import EvaluationData
+from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.data.labels import error_note
 from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data
 from hba.data.reading import save_left_out
@@ -25,27 +25,28 @@ from hba.distributed.collectives import (
     share_tensors,
 )
 from hba.distributed.process_info import is_first, single_process, size
-from hba.errors import SettingsError
-from hba.executors.executor import Executor, SerialExecutor
+from hba.errors import DivergedError, SettingsError
+from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors
 from hba.executors.ray_executor import check_one_way, connected, executor_for
-from hba.models import build_model
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
-from hba.policy_evaluation.jobs import Job, number_of_jobs, run_jobs
 from hba.policy_evaluation.leakage import leakage_reports
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
 from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
-from hba.report.page import REPORT_NAME, is_reported, report_at_the_end
+from hba.report.page import report_at_the_end
 from hba.report.results import EvaluationResult
 from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
-from hba.utils.devices import explained_memory_errors
+from hba.training.metrics import Measured
+from hba.training.trainer import network_of, train
+from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
+from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
 
 
@@ -119,7 +120,7 @@ def evaluate(
         in_memory = not isinstance(data, str | Path | None)
         searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
         notes = (*inherited, *images.facts, *filter(None, [error_note(images.train.labels)]))
-        notes = (*notes, *_notes_on_start(images, rows[0]), *(one.warning for one in searched if one.seen))
+        notes = (*notes, *_notes_on_start(images, rows[0]), *(one.warning for one in searched if one.warning))
         notes = (*notes, *filter(None, [used.baseline_note()]))
         run = Evaluation(used, rows, images, searched, folder, stored)
         if size() > 1:
@@ -158,10 +159,9 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
     """A note on pretrained weights, which are loaded to try them; SettingsError where they do not fit."""
     if row.start is None:
         return ()
-    n_classes, side = len(data.class_names), network_input_size(data.train, row.config.baseline_augmentation())
     with single_process():
-        network = build_model(row.config.model, n_classes, 0, side, row.start, data.train.n_channels)
-        return (f"{row.start.note(network, n_classes)} Every training starts so, whatever its seed.",)
+        network = network_of(row.config, data, 0, start=row.start)
+        return (f"{row.start.note(network, len(data.class_names))} Every training starts so, whatever its seed.",)
 
 
 def _train_all(
@@ -197,8 +197,10 @@ def _train_all(
         notes=notes,
     )
     callback.planned(plan)
-    with contextlib.closing(run_jobs(executor, jobs, run.data, callback.step_done)) as finished:
-        for job, (test, epochs) in finished:
+    shared = _shared(executor, run.data) if jobs else Shared()
+    with contextlib.closing(executor.run(train_and_measure, jobs, shared, callback.step_done)) as finished:
+        for number, (test, epochs) in finished:
+            job = jobs[number]
             run.add(job.row, job.seed, test)
             job.checkpoint.remove()
             if folder is not None:
@@ -207,8 +209,6 @@ def _train_all(
     if folder is None:
         return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
-    if not jobs and is_reported(folder):
-        return run.result.model_copy(update={"report": folder / REPORT_NAME})
     with single_process():
         report = report_at_the_end(folder, lambda: Samples.of(run.data.train, run.data.class_names), schedule)
     return run.result.model_copy(update={"report": report})
@@ -218,3 +218,79 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     """All that decides a row's numbers, but for images and hardware."""
     settings = row.config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
     return settings, row.name, row.definition, str(row.network_definition), str(row.weights)
+
+
+Result = tuple[Measured, tuple[Measured, ...]]
+"""On the test split, and on the augmented images of each epoch."""
+
+
+class Job(NamedTuple):
+    """One network to be trained. checkpoint: what the training resumes from, and writes."""
+
+    row: RowConfig
+    seed: int
+    checkpoint: TrainCheckpoint
+
+    @property
+    def name(self) -> str:
+        """In the message of an executor that cannot send it."""
+        return f"the row {self.row.name}"
+
+
+def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
+    """Train, and measure the test split and the augmented images of each epoch. data is on its device.
+
+    PyTorch's default generators are left as they were. Raises DivergedError, which names the training, for a loss that
+    is not finite.
+    """
+    (row, seed, checkpoint), device = job, data.train.device
+    if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
+        # Another machine may not see the evaluation's folder.
+        checkpoint = TrainCheckpoint()
+    generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
+    with generators, explained_memory_errors():
+        try:
+            augmentation = row.augmentation(seed)
+            found = train(row.config, data, augmentation, seed, on_step, row.own_network, row.start, checkpoint)
+        except DivergedError as error:
+            raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
+    return found.test, found.epochs
+
+
+def _shared(executor: Executor, data: EvaluationData) -> Shared:
+    """What all trainings have in common. data: on the device of a SerialExecutor.
+
+    There, the test split is opened when the first training has done its last step. Elsewhere it is opened before the
+    first one, and the images are in memory once for all processes of a machine; SettingsError for images that stay in
+    their files.
+    """
+    if isinstance(executor, SerialExecutor):
+        return Shared(data)
+    value = (data.name, data.class_names, str(executor.device))
+    return Shared(value, (*_tensors(data.train), *_tensors(data.test)), _data)
+
+
+def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
+    """The inverse of `_shared` in another process."""
+    name, class_names, device_name = value
+    device, (images, labels, test_images, test_labels) = find_device(device_name), tensors
+    test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
+    return EvaluationData(name, class_names, LabelledImages(images, labels).to(device), test)
+
+
+def _tensors(split: Images | LazySplit) -> Tensors:
+    images = split.opened()
+    if not isinstance(images, LabelledImages):
+        raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
+    return images.images, images.labels
+
+
+def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device | None) -> int:
+    """How many trainings run at a time on this machine: no more than there are. device: None for a cluster.
+
+    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU, within torchrun, and for streamed images.
+    """
+    if asked is None:
+        is_cpu = device is not None and device.type == "cpu"
+        asked = torch.get_num_threads() if is_cpu and not data.is_streamed and size() == 1 else 1
+    return max(1, min(asked, n_trainings))

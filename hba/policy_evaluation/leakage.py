@@ -32,7 +32,7 @@ def leakage_reports(
         count = _count(schedule, config, data, in_memory)
         known: Any = {} if count is None else {"test_images_seen": count.n_seen, "seen_is_estimate": count.is_estimate}
         report = LeakageReport(row=row, test_images=data.n_test, **known)
-        if report.seen and not allow_seen:
+        if report.warning and not allow_seen:
             raise SettingsError(
                 f"{report.warning}; test on what it left out, with its images, classes and split seed, or add "
                 "allow_seen=True"

@@ -34,7 +34,8 @@ def read_card(name: str) -> Card:
 def costs(name: str) -> tuple[str, str]:
     """Time and hardware of the search of a shipped schedule, and of the trainings of its evaluation, a line each."""
     results, search = read_card(name).results, json.loads(files_of(name)[0].read_text("utf-8"))["provenance"]
-    trainings = f"{counted(results.n_trainings, 'training')}, {results.environment.get('jobs', 1)} at a time"
+    n_trainings = sum(len(row.seeds) for row in results.rows)
+    trainings = f"{counted(n_trainings, 'training')}, {results.environment.get('jobs', 1)} at a time"
     made_by = {**results.environment, "wall_seconds": results.wall_seconds}
     return f"Search: {_cost(search)}.", f"Evaluation: {trainings}, {_cost(made_by)}."
 

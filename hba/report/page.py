@@ -12,7 +12,7 @@ from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import ReportWarning
 from hba.report import figures, findings, tables
-from hba.report.results import RESULTS_NAME, EvaluationResult
+from hba.report.results import EvaluationResult
 from hba.report.run import EVALUATED_NAME, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME
@@ -60,12 +60,6 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
         attempt(lambda: evaluated.save(folder / EVALUATED_NAME), "the schedule was not kept for the report")
     attempt(lambda: samples().save(folder / SAMPLES_NAME), "no images were kept for the report")
     return attempt(lambda: write_report(folder), "no report was written")
-
-
-def is_reported(folder: Path) -> bool:
-    """Whether an evaluation's report exists and is no older than its results."""
-    report, results = folder / REPORT_NAME, folder / RESULTS_NAME
-    return report.exists() and report.stat().st_mtime_ns >= results.stat().st_mtime_ns
 
 
 def page_of(run: Run) -> str:

@@ -104,17 +104,14 @@ class LeakageReport(pydantic.BaseModel):
     seen_is_estimate: bool = False
 
     @property
-    def seen(self) -> str | None:
-        """`12 of the 16 test images`; None for none, and where it is not known."""
+    def warning(self) -> str | None:
+        """For a search that has seen test images; None for one that has seen none, and where it is not known."""
         if not self.test_images_seen:
             return None
-        about = "about " if self.seen_is_estimate else ""
-        return f"{about}{self.test_images_seen} of the {self.test_images} test images"
-
-    @property
-    def warning(self) -> str:
-        """For a search that has seen test images."""
-        return f"The search of {self.row} has seen {self.seen}: its error on them is too low"
+        seen = (
+            f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images} test images"
+        )
+        return f"The search of {self.row} has seen {seen}: its error on them is too low"
 
 
 class EvaluationResult(pydantic.BaseModel):
@@ -185,10 +182,6 @@ class EvaluationResult(pydantic.BaseModel):
         """The network's name: the setting, or the class of the user's own."""
         return str(self.settings.get("model")) if self.own_network is None else self.own_network.partition(" ")[0]
 
-    @property
-    def n_trainings(self) -> int:
-        return sum(len(row.seeds) for row in self.rows)
-
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
         """By name of each row but the schedule's: the schedule's number minus the row's, paired by seed; None where
         they share no seed yet.
@@ -221,7 +214,7 @@ class EvaluationResult(pydantic.BaseModel):
     @property
     def warnings(self) -> tuple[str, ...]:
         """One for each row whose search has seen test images, which the caller has allowed."""
-        return tuple(searched.warning for searched in self.searched if searched.seen)
+        return tuple(searched.warning for searched in self.searched if searched.warning)
 
     @property
     def verdict(self) -> Verdict | None:

@@ -48,7 +48,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, n_trainings: int = 100, then: Calla
     monkeypatch.setattr(PATCHED, trained)
 
 
-PATCHED = "hba.policy_evaluation.jobs.train"
+PATCHED = "hba.policy_evaluation.evaluation.train"
 
 
 def interrupt() -> None:

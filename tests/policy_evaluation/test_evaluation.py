@@ -35,7 +35,7 @@ def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None
         schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
         return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
 
-    monkeypatch.setattr("hba.policy_evaluation.jobs.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.evaluation.train", trained)
 
 
 class Notes(hba.EvaluationCallback):

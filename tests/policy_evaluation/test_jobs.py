@@ -21,7 +21,7 @@ from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
-from hba.policy_evaluation.jobs import number_of_jobs
+from hba.policy_evaluation.evaluation import number_of_jobs
 from hba.training.metrics import Measured
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -43,7 +43,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Schedule]:
 
 @pytest.fixture(autouse=True)
 def trainings_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy_evaluation.jobs.train", lambda *_: Trained(nn.Identity(), Measured(0.0, 25.0)))
+    monkeypatch.setattr(
+        "hba.policy_evaluation.evaluation.train", lambda *_: Trained(nn.Identity(), Measured(0.0, 25.0))
+    )
 
 
 class Plans(hba.EvaluationCallback):

@@ -15,7 +15,6 @@ from small_trainings import one_operation, tiny_data
 import hba
 from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
-from hba.policy_evaluation.jobs import TrainingResult
 from hba.preprocessing import Preprocessing
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
@@ -107,10 +106,10 @@ def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Pat
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(*_: Any) -> TrainingResult:
-        return TrainingResult(Measured(next(losses), 10.0), ())
+    def trained(*_: Any) -> tuple[Measured, tuple[Measured, ...]]:
+        return Measured(next(losses), 10.0), ()
 
-    monkeypatch.setattr("hba.policy_evaluation.jobs.train_and_measure", trained)
+    monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
     for resume in (False, True):
         result = hba.evaluate(DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2})
         assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]

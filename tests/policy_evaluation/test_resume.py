@@ -14,7 +14,6 @@ from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.executors.executor import ProcessExecutor
 from hba.policy_evaluation.callbacks import EvaluationPlan
-from hba.policy_evaluation.jobs import TrainingResult
 from hba.schedule.schedule import Schedule
 from hba.training.metrics import Measured
 
@@ -158,7 +157,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
 
     def run(executor: ProcessExecutor, function: Any, tasks: Any, *_: Any) -> Any:
         seen.append((len(tasks), executor.n_threads))
-        yield from ((number, TrainingResult(Measured(0.0, 50.0), ())) for number in range(len(tasks)))
+        yield from ((number, (Measured(0.0, 50.0), ())) for number in range(len(tasks)))
 
     monkeypatch.setattr(ProcessExecutor, "run", run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
@@ -166,4 +165,4 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
     assert seen == [(2, 2)]
     assert (result.environment["jobs"], result.environment["n_threads"]) == (3, 2)
     assert evaluate(out, resume=True, jobs=3).environment == result.environment
-    assert seen == [(2, 2)], "nothing is left"
+    assert seen == [(2, 2), (0, 2)], "nothing is left"
