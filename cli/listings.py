@@ -111,7 +111,7 @@ def policies(name: str | None, as_json: bool) -> None:
 
 def _print_card(name: str, as_json: bool) -> None:
     # They read and draw tables of an evaluation, which the list does not need.
-    from hba.report.card import costs, read_card
+    from hba.report.card import read_card
     from hba.report.tables import errors_table
 
     card = read_card(name)
@@ -124,8 +124,6 @@ def _print_card(name: str, as_json: bool) -> None:
     printer.print(table(found.headings, found.rows))
     if results.verdict is not None:
         printer.print(str(results.verdict))
-    for line in costs(name):
-        printer.print(line)
     packages = ", ".join(f"{name} {results.environment['packages'].get(name)}" for name in ("hba-augment", "torch"))
     printer.print(f"{results.test_images} test images; {packages}. To reproduce it:")
     for command in (card.search, card.evaluate):

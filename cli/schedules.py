@@ -150,7 +150,7 @@ def export(
     text = hba.export(loaded, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:
-        say(f"Left out: {left_out(loaded.space, 8)}")
+        say(f"Left out: {left_out(loaded.space)}")
     if target.differs:
         say(f"Not exact: {target.differs}")
     if images:

@@ -206,9 +206,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
 def _report(result: hba.SearchResult, folder: Path) -> None:
     words: list[str] = []
     if result.schedule is not None:
-        errors = ((metrics["epoch"], metrics["val_error_percent"]) for metrics in result.metrics)
-        measured = [(int(epoch), error) for epoch, error in errors if epoch is not None and error is not None]
-        print_findings(result.schedule, dict((measured[0], measured[-1])))
+        print_findings(result.schedule)
         words = evaluation_words(folder / "policy.json", result.schedule)
     print_end(result, folder, "search", words)
 

@@ -1,7 +1,6 @@
 """hba show, hba report and hba compare: what was found, as tables, a picture and a page."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +127,14 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         printer.print(f"Magnitudes are in {units}.")
 
 
-def print_findings(schedule: Schedule, measured: Mapping[int, float] | None = None) -> None:
-    """What a search changed and found. measured: validation errors of the search network by epoch."""
+def print_findings(schedule: Schedule) -> None:
+    """What a search changed and found."""
     printer, (title, changed) = console(), change_table(schedule)
     if schedule.space.regularizers:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
     if changed.rows:
         printer.print(table(*changed, title))
-    for line in schedule_lines(schedule, measured):
+    for line in schedule_lines(schedule):
         printer.print(line)
 
 

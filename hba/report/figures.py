@@ -21,10 +21,9 @@ from hba.report.samples import Samples
 from hba.schedule.pictures import COLORS, Panel, augmented_copies, shown
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import key_epochs, spaced
-from hba.utils.text import counted, percent, points
+from hba.utils.text import counted, points
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, MUTED, RULE, BETTER, WORSE = "#1e1d1b", "#66635c", "#dcd8d0", "#009e73", "#d55e00"
@@ -145,54 +144,28 @@ def metrics_figure(title: str, lines: Mapping[str, Mapping[int, float]], digits:
     return svg(draw, f"{title} over epochs: {last}", 4.7, 2.4)
 
 
-def errors_figure(results: EvaluationResult) -> Markup:
-    """A dot for the test error of each seed, at the same height in each row, and a bar for their mean."""
-    seeds = sorted({seed for row in results.rows for seed in row.seeds})
-
-    def draw(axes: "Axes", place: int) -> None:
-        row = results.rows[place]
-        heights = [place + 0.6 * ((seeds.index(seed) + 1) / (len(seeds) + 1) - 0.5) for seed in row.seeds]
-        axes.plot(row.test_error_percent, heights, "o", color=COLORS["probability"] if place == 0 else MUTED, ms=3)
-        if row.mean is not None:
-            axes.plot([row.mean] * 2, [place - 0.35, place + 0.35], color=INK)
-
-    words = "; ".join(f"{row.name}: test error {percent(row.mean)}" for row in results.rows)
-    return _by_row(results, draw, "test error, per cent", words)
-
-
 def differences_figure(results: EvaluationResult) -> Markup | None:
     """The error of the schedule minus that of each row, with its interval; None where there are no pairs."""
-    names = [row.name for row in results.rows]
-    found = {names.index(name): one for name, one in results.differences.items() if one is not None}
+    found = {name: one for name, one in results.differences.items() if one is not None}
     if not found:
         return None
 
-    def draw(axes: "Axes", place: int) -> None:
-        axes.axvline(0, color=INK, linewidth=0.8)
-        if (difference := found.get(place)) is not None:
-            low, high = difference.interval or (difference.mean, difference.mean)
-            color = BETTER if high < 0 else WORSE if low > 0 else MUTED
-            axes.plot([low, high], [place, place], color=color, linewidth=2)
-            axes.plot(difference.mean, place, "o", color=color, ms=4)
-
-    words = "; ".join(
-        f"the schedule minus {names[place]}: {points(one.mean, one.interval)} points" for place, one in found.items()
-    )
-    return _by_row(results, draw, f"{printable(results.rows[0].name)} minus this, points", words)
-
-
-def _by_row(results: EvaluationResult, draw: Callable[["Axes", int], None], label: str, description: str) -> Markup:
-    """A figure in which `draw` draws one row after the other, from top to bottom."""
-
-    def draw_rows(figure: "Figure") -> None:
+    def draw(figure: "Figure") -> None:
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
-        for place in range(len(results.rows)):
-            draw(axes, place)
-        axes.set_xlabel(label)
-        axes.set_yticks(range(len(results.rows)), [printable(row.name) for row in results.rows])
-        axes.set_ylim(len(results.rows) - 0.5, -0.5)
+        for place, one in enumerate(found.values()):
+            low, high = one.interval or (one.mean, one.mean)
+            color = BETTER if high < 0 else WORSE if low > 0 else MUTED
+            axes.plot([low, high], [place, place], color=color, linewidth=2)
+            axes.plot(one.mean, place, "o", color=color, ms=4)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_xlabel(f"{printable(results.rows[0].name)} minus this, points")
+        axes.set_yticks(range(len(found)), [printable(name) for name in found])
+        axes.set_ylim(len(found) - 0.5, -0.5)
         axes.grid(axis="x", color=RULE, linewidth=0.5)
         axes.spines["right"].set_visible(False)
 
-    return svg(draw_rows, description, 4.7, 0.6 + 0.32 * len(results.rows))
+    words = "; ".join(
+        f"the schedule minus {name}: {points(one.mean, one.interval)} points" for name, one in found.items()
+    )
+    return svg(draw, words, 4.7, 0.6 + 0.32 * len(found))

@@ -66,11 +66,9 @@ def regularizer_table(schedule: Schedule) -> Table:
     return Table(("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), tuple(rows))
 
 
-def schedule_lines(schedule: Schedule, measured: Mapping[int, float] | None = None) -> list[str]:
+def schedule_lines(schedule: Schedule) -> list[str]:
     """What an image gets in the last epoch, how the number of operations and the spread were found, the error of the
     search network, and advice for a next search, as far as the schedule has them.
-
-    measured: validation errors by epoch; by default as network_measured has them.
     """
     space, origin = schedule.space, schedule.provenance
     found = [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
@@ -81,21 +79,14 @@ def schedule_lines(schedule: Schedule, measured: Mapping[int, float] | None = No
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
         found.append(f"Operations per image are searched too; the shares of images that get {numbers}: {shares}.")
-    ranges = []
-    for kind, words in (("magnitude", "magnitudes"), ("probability", "probabilities")):
-        spread = schedule.spread[:, [name.endswith(kind) for name in space.names]]
-        if spread.any():
-            low, high = (f"{end:.3g}" for end in (spread.min(), spread.max()))
-            ranges.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
-    if ranges:
+    if schedule.spread.any():
         found.append(
-            f"Spread: {', '.join(ranges)}. Every image draws numbers of its own around the schedule's; the spread is "
-            "the standard deviation of their logits."
+            f"Spread: up to {schedule.spread.max():.3g}. Every image draws numbers of its own around the schedule's; "
+            "the spread is the standard deviation of their logits."
         )
-    if measured := measured or network_measured(origin):
-        errors = ", ".join(f"{percent(value)} after epoch {epoch}" for epoch, value in measured.items())
+    for epoch, value in network_measured(origin).items():
         name = f"Validation error{error_in_words(error_definition(origin))} of the search network"
-        found.append(f"{name}: {errors}. It is not that of a training with the schedule.")
+        found.append(f"{name}: {percent(value)} after epoch {epoch}. It is not that of a training with the schedule.")
     return [*found, *filter(None, (advice_in(origin), overfitting_note_in(origin)))]
 
 

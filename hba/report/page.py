@@ -46,20 +46,16 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
     samples: gives images of the run, which are kept beside it. evaluated: the schedule of an evaluation, kept too.
     A failure becomes a ReportWarning; nothing is raised, because the run itself is complete.
     """
-
-    def attempt(work: Callable[[], Path | None], failure: str) -> Path | None:
-        try:
-            return work()
-        except Exception as error:
-            # Any error at all: images may be of any kind, and hours of work stand behind.
-            text = f"{failure}: {reason_of(error)}; the run's other files are complete in {folder}"
-            warnings.warn(text, ReportWarning, stacklevel=3)
-            return None
-
-    if evaluated is not None:
-        attempt(lambda: evaluated.save(folder / EVALUATED_NAME), "the schedule was not kept for the report")
-    attempt(lambda: samples().save(folder / SAMPLES_NAME), "no images were kept for the report")
-    return attempt(lambda: write_report(folder), "no report was written")
+    try:
+        if evaluated is not None:
+            evaluated.save(folder / EVALUATED_NAME)
+        samples().save(folder / SAMPLES_NAME)
+        return write_report(folder)
+    except Exception as error:
+        # Any error at all: images may be of any kind, and hours of work stand behind.
+        text = f"no report was written: {reason_of(error)}; the run's other files are complete in {folder}"
+        warnings.warn(text, ReportWarning, stacklevel=2)
+        return None
 
 
 def page_of(run: Run) -> str:
@@ -81,7 +77,6 @@ def page_of(run: Run) -> str:
         schedule=None if run.schedule is None else _schedule_part(run.schedule, run.samples),
         search=None if run.search is None else _search_part(run.folder, run.search),
         evaluation=None if run.results is None else _evaluation_part(run.results),
-        problems=run.problems,
         style=(folder / "page.css").read_text(encoding="utf-8"),
         folder=str(run.folder),
         version=VERSION,
@@ -169,7 +164,6 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
     settings = results.settings
     # The verdict is one sentence; numbers have no blank after their point.
     verdict, end, interpretation = str(results.verdict or "").removeprefix("Verdict: ").partition(". ")
-    drawn = (figures.errors_figure(results), figures.differences_figure(results))
     time = [("time", duration(results.wall_seconds))] if results.wall_seconds else []
     return {
         "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
@@ -177,7 +171,7 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
         f"{results.test_images:,} test images",
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
-        "figures": [one for one in drawn if one is not None],
+        "figure": figures.differences_figure(results),
         "table": tables.errors_table(results),
         "losses": tables.losses_table(results),
         "confused": tables.confused_table(results),

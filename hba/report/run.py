@@ -42,7 +42,7 @@ class SearchFiles:
 @dataclass(frozen=True)
 class Run:
     """evaluated: the schedule of an evaluation; None where it is not kept, as by older versions. samples: None where
-    none are kept. problems: sentences about files that exist but cannot be read.
+    none are kept.
     """
 
     folder: Path
@@ -50,7 +50,6 @@ class Run:
     results: EvaluationResult | None
     evaluated: Schedule | None
     samples: Samples | None
-    problems: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> Schedule | None:
@@ -62,7 +61,6 @@ class Run:
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
         search, results, evaluated, samples = None, None, None, None
-        problems: tuple[str, ...] = ()
         if (folder / POLICY_NAME).exists():
             schedule = Schedule.load(folder / POLICY_NAME)
             search = SearchFiles(schedule, _metrics(folder / METRICS_NAME), _settings(folder / CONFIG_NAME))
@@ -76,12 +74,8 @@ class Run:
                 f"{RESULTS_NAME}"
             )
         if (folder / SAMPLES_NAME).exists():
-            try:
-                samples = Samples.load(folder / SAMPLES_NAME)
-            except RunError as error:
-                # The report is worth reading without pictures.
-                problems = (f"{error}.",)
-        return Run(folder, search, results, evaluated, samples, problems)
+            samples = Samples.load(folder / SAMPLES_NAME)
+        return Run(folder, search, results, evaluated, samples)
 
 
 def _metrics(path: Path) -> tuple[Metrics, ...]:

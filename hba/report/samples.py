@@ -1,20 +1,19 @@
 """A few of the images that a run trained on, kept beside it so that its report shows what the schedule does to them."""
 
-import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image, PngImagePlugin
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Images
-from hba.data.labels import is_multi_label, names_of, present_classes
+from hba.data.labels import names_of
 from hba.errors import RunError
+from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
 SAMPLES_NAME = "sample_images.png"
@@ -35,8 +34,8 @@ class Samples:
 
     @staticmethod
     def of(images: Images, class_names: Sequence[str]) -> "Samples":
-        """The first images of classes that are evenly spread over all, each class once before any twice."""
-        chosen = torch.from_numpy(_chosen(images.labels.cpu().numpy())).to(images.labels.device)
+        """N_SAMPLES images, evenly spaced, the first and the last among them."""
+        chosen = torch.tensor(spaced(len(images.labels), N_SAMPLES), device=images.labels.device)
         pixels, labels = next(images.batches(chosen, len(chosen)))
         names = tuple(names_of(label, class_names) for label in labels.cpu())
         n_shown = 3 if images.n_channels >= 3 else 1
@@ -62,14 +61,3 @@ class Samples:
             # Pillow raises exceptions of any kind for damaged files.
             raise RunError(f"{path} cannot be read as the images of a run: {error}") from None
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
-
-
-def _chosen(labels: np.ndarray) -> np.ndarray:
-    present = np.array(present_classes(labels))
-    if len(present) > N_SAMPLES:
-        present = present[np.linspace(0, len(present) - 1, N_SAMPLES).round().astype(int)]
-    of_each = (labels[:, label] if is_multi_label(labels) else labels == label for label in present)
-    rounds = itertools.zip_longest(*map(np.flatnonzero, of_each))
-    in_turns = (place for places in rounds for place in places if place is not None)
-    # An image of several classes comes up in the turn of each.
-    return np.array(list(itertools.islice(dict.fromkeys(in_turns), N_SAMPLES)))

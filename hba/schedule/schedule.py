@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,11 +57,7 @@ class Schedule:
         for name, array in (("values", values), ("spread", spread)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A MappingProxyType cannot be pickled, and DataLoader workers may get the schedule by pickle.
-        return Schedule, (self.space, self.values, self.fill, dict(self.provenance), self.is_stretched, self.spread)
+        object.__setattr__(self, "provenance", dict(self.provenance))
 
     def __repr__(self) -> str:
         space = self.space

@@ -233,7 +233,6 @@ def not_on_pixels(space: SearchSpace) -> tuple[str, ...]:
     return tuple(one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels")
 
 
-def left_out(space: SearchSpace, most: int | None = None) -> str:
-    """What is left out where only operations are taken, and where to find it. most: regularizers to name."""
-    names = [one.name for one in space.regularizers]
-    return f"{first_of(names, most or len(names))}; schedule.regularization(epoch) has their values"
+def left_out(space: SearchSpace) -> str:
+    """What is left out where only operations are taken, and where to find it."""
+    return f"{first_of([one.name for one in space.regularizers], 8)}; schedule.regularization(epoch) has their values"
