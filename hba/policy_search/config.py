@@ -38,8 +38,6 @@ DROPPED: Mapping[str, Any] = MappingProxyType(
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
 computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
-START = ("init", "init_from", "initial_fraction")
-"""Settings that together say where a search begins."""
 
 
 class AlgorithmConfig(Settings):
@@ -63,10 +61,7 @@ class AlgorithmConfig(Settings):
         kind = cls.algorithms.get(given) if isinstance(given, str) else given
         if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
             names = ", ".join(map(repr, cls.algorithms))
-            meant = did_you_mean(given, cls.algorithms) if isinstance(given, str) else ""
-            raise SettingsError(
-                f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}{meant}"
-            )
+            raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}")
         name = getattr(kind, "name", None)
         if not isinstance(name, str) or cls.algorithms.get(name, kind) is not kind:
             raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
@@ -121,9 +116,7 @@ def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(algorithm, Algorithm):
         return dict(settings)
     of_algorithm = {name: getattr(algorithm, name) for name in algorithm.model_fields_set}
-    if twice := [name for name in settings if name in type(algorithm).model_fields]:
-        raise SettingsError(f"{twice[0]} must be set in the algorithm itself, which is not a name")
-    return {**settings, **of_algorithm, "algorithm": type(algorithm)}
+    return {**of_algorithm, **settings, "algorithm": type(algorithm)}
 
 
 class SearchConfig(CommonSearchConfig, AlgorithmConfig):
@@ -151,16 +144,14 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
         config = super().make(settings)
-        name, kinds = config.algorithm.name, ALGORITHMS.items()
+        name = config.algorithm.name
         if "weight-decay" in config.tune and config.optimizer not in SGDS:
             raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")
         if config.fast and not config.algorithm.can_be_fast:
-            able = ", ".join(name for name, kind in kinds if kind.can_be_fast)
-            raise SettingsError(f"the algorithm {name} cannot be fast, only {able}; omit fast")
+            raise SettingsError(f"the algorithm {name} cannot be fast; omit fast, or choose lookahead")
         of_weights = [one for one in config.tune if one != AUGMENTATION and not acts_on_images(one.replace("-", "_"))]
         if of_weights and not config.algorithm.tunes_training:
-            able = ", ".join(name for name, kind in kinds if kind.tunes_training)
-            raise SettingsError(f"{name} cannot tune {of_weights[0]}, which acts through the weights; only {able} can")
+            raise SettingsError(f"{name} cannot tune {of_weights[0]}, which acts through the weights; choose joint")
         return config
 
     @classmethod
@@ -230,7 +221,6 @@ def from_config(
     taken = of_earlier_run(before, given, has_own_network="model" in own)
     dropped = {
         *(DataConfig.model_fields if in_memory else ()),
-        *(START if given.keys() & {*START} else ()),
         *(type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()),
     }
     taken = {one: value for one, value in taken.items() if one not in dropped}

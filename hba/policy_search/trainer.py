@@ -14,7 +14,7 @@ from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import overfitting_note_in
 from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_rank0
 from hba.distributed.process_info import size
-from hba.errors import DivergedError, SettingsError
+from hba.errors import DivergedError
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
@@ -83,7 +83,7 @@ class SearchTrainer:
         """Train until the last epoch ends, or the callback requests a stop."""
         context, state, history, config = self.context, self.state, self.history, self.context.config
         space = context.task.space
-        # Before anything is trained, so that a state that cannot be saved is refused.
+        # Before anything is trained, so that a state that cannot be saved is found at once.
         self.save()
         policy_steps = self.updates.policy_steps(config.epochs)
         plan = context.plan(
@@ -152,17 +152,13 @@ class SearchTrainer:
         self.last_clock = now
 
     def save(self) -> None:
-        """Write what was found and a checkpoint. SettingsError if a state of your own algorithm cannot be saved."""
+        """Write what was found and a checkpoint. TypeError if a state of your own algorithm cannot be saved."""
         if self.folder is None:
             return
         self._save_found()
-        try:
-            state = {"search": snapshot(self.state), "history": snapshot(self.history)}
-        except TypeError as error:
-            name = self.context.config.algorithm.name
-            raise SettingsError(f"the state of the algorithm {name} cannot be saved: {error}") from None
         generators = default_generator_state(self.state.device)
-        self.folder.save_checkpoint({**state, "default_generators": generators}, self.context.identity)
+        state = {"search": snapshot(self.state), "history": snapshot(self.history), "default_generators": generators}
+        self.folder.save_checkpoint(state, self.context.identity)
         self.context.save_further(self.folder.path)
         self.last_save = time.monotonic()
 

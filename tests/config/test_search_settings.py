@@ -81,7 +81,6 @@ def test_a_wrong_setting_is_refused_in_one_line_that_names_it(stage: type[Search
 def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
     for settings, meant in (
         ({"epoch": 1}, "epochs"),
-        ({"algorithm": "lookahed"}, "lookahead"),
         ({"operations": "rotate"}, "Rotate"),
         ({"model": "resnet50"}, "resnet-50"),
     ):
@@ -106,7 +105,6 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         ({"learning_rate_warm_up_epochs": 200, "epochs": 200}, ("learning_rate_warm_up_epochs",)),
         ({"plateau_epochs": 3}, ("plateau_epochs", "plateau")),
         ({"init": "randaugment", "initial_fraction": 0.25}, ("initial_fraction", "randaugment")),
-        ({"algorithm": Lookahead(), "reward_draws": 8}, ("reward_draws",)),
     ):
         with pytest.raises(SettingsError) as raised:
             SearchConfig.from_preset(settings)
