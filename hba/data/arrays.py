@@ -17,7 +17,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.data.folder import folder_source
 from hba.data.images import CHANNELS, SHAPES, LabelledImages, OnRead, channels_axis, checked_images
-from hba.data.labels import check_truth_values, class_name, split_role
+from hba.data.labels import class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
 from hba.data.pool import Items, Part, Pool, Source, source_of
 from hba.data.reading import Levels, fitted, is_deep, to_8_bits
@@ -105,38 +105,37 @@ def npz_source(file: Path) -> Source:
     and images keep their order. The images of a test split are not read before they are asked for.
     DataError for files that cannot be used.
     """
-    arrays: dict[str, dict[str, str]] = {}
+    images, labels = dict[str, str](), dict[str, Any]()
     for name in _opened(file):
         if match := ARRAY_NAME.fullmatch(name):
             before, kind, after = match.groups()
-            arrays.setdefault(split_role(before or after or "train", file), {})[kind.casefold()] = name
-    pairs: dict[str, Any] = {
-        role: (of.get("images", of.get("x")), of.get("labels", of.get("y"))) for role, of in arrays.items()
-    }
-    if "train" not in pairs or any(None in pair for pair in pairs.values()):
+            role = split_role(before or after or "train", file)
+            if kind.casefold() in ("images", "x"):
+                images[role] = name
+            else:
+                labels[role] = _opened(file, name)
+    if "train" not in labels or set(images) != set(labels):
         names = ", ".join(_opened(file)) or "none"
         raise DataError(
             f"{file} must hold the arrays images and labels, or train_images, train_labels, ..., got {names}"
         )
-    labels = {role: _opened(file, name) for role, (_, name) in pairs.items()}
-    n_classes = labels["train"].shape[1] if labels["train"].ndim == 2 and labels["train"].shape[1] > 1 else 0
+    columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
     def part(role: str) -> Part:
-        (images, name), found = pairs[role], labels[role]
-        if found.shape[1:] not in ([(n_classes,)] if n_classes else [(), (1,)]) or not len(found):
-            raise DataError(
-                f"{name} of {file} must have the shape (N,), (N, 1) or (N, classes), not empty, got {found.shape}"
-            )
-        if n_classes:
-            check_truth_values(found, f"{name} of {file}")
-            names = [tuple(str(number) for number in np.flatnonzero(row)) for row in found]
+        found, what = labels[role], f"the {role} labels of {file}"
+        if not (len(columns) < 2 and found.shape[1:] in (columns, columns or (1,))):
+            raise DataError(f"{what} must have the shape (N,), (N, 1) or (N, classes), got {found.shape}")
+        if columns and not np.isin(found, (0, 1)).all():
+            raise DataError(f"{what} must hold 0 and 1 only, a column for each class")
+        if columns:
+            names = [tuple(map(str, np.flatnonzero(row))) for row in found]
         else:
-            where = f"of {name} of {file}"
-            names = [(class_name(label, f"number {n} {where}"),) for n, label in enumerate(found.ravel().tolist())]
-        items = ArrayItems(partial(_images, file, images, len(found)), f"{images} in {file}", fitted_channels)
-        return Part(items, names, class_names=tuple(map(str, range(n_classes))))
+            names = [(class_name(label, f"number {n} of {what}"),) for n, label in enumerate(found.ravel().tolist())]
+        load = partial(_images, file, images[role], len(found))
+        items = ArrayItems(load, f"{images[role]} in {file}", fitted_channels)
+        return Part(items, names, class_names=tuple(map(str, range(*columns))) if columns else ())
 
-    return source_of(file, {role: partial(part, role) for role in pairs}, is_multi=n_classes > 0)
+    return source_of(file, {role: partial(part, role) for role in images}, is_multi=bool(columns))
 
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
@@ -198,10 +197,8 @@ def _torchvision_pool(
         parts = [kind(str(root), download=download, **one) for one in arguments]
         if kind is torchvision.datasets.SVHN:
             # torchvision looks for the test files of all other data sets when it opens their training files.
-            url, filename, md5 = kind.split_list["test"]
-            if download:
-                torchvision.datasets.utils.download_url(url, str(root), filename, md5)
-            elif not (root / filename).is_file():
+            filename = kind.split_list["test"][1]
+            if not (download or (root / filename).is_file()):
                 raise RuntimeError(f"there is no {filename}")
     except (RuntimeError, OSError) as error:
         raise DataError(

@@ -78,23 +78,14 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     labels: a tensor, array or sequence. DataError for anything else.
     """
     tensor = as_tensor(labels, "labels")
-    if is_multi_label(tensor) and len(tensor) == n_images and tensor.shape[1] > 1:
-        check_truth_values(tensor, "a matrix of labels")
-        return tensor.bool()
+    is_matrix = tensor.ndim == 2 and tensor.shape[1] > 1 and bool(((tensor == 0) | (tensor == 1)).all())
     is_whole = not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
-    if tensor.ndim != 1 or len(tensor) != n_images or not is_whole:
+    if tensor.shape[:1] != (n_images,) or not (is_matrix or (is_whole and tensor.ndim == 1)):
         raise DataError(
             f"labels must be whole numbers, the class of each of the {n_images} images, or a matrix ({n_images}, "
             f"classes) of 0 and 1, got {str(tensor.dtype).removeprefix('torch.')} of the shape {tuple(tensor.shape)}"
         )
-    return tensor.long()
-
-
-def check_truth_values(labels: Any, where: str) -> None:
-    """DataError unless the matrix (N, classes) holds nothing but 0 and 1."""
-    wrong = labels[(labels != 0) & (labels != 1)]
-    if len(wrong):
-        raise DataError(f"{where} must hold 0 and 1 only, a column for each class, got {wrong[0]:.6g}")
+    return tensor.bool() if is_matrix else tensor.long()
 
 
 def as_tensor(values: Any, what: str) -> Tensor:

@@ -45,7 +45,8 @@ def find_source(config: DataConfig) -> Source:
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    if given := [name for name in _idle_settings(kind) if getattr(config, name)]:
+    idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
+    if given := [name for name in (*idle, *("levels",) * (kind == "prepared")) if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
     columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
     readers: Mapping[str, Callable[[], Source]] = {
@@ -60,12 +61,6 @@ def find_source(config: DataConfig) -> Source:
     how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
     source = readers[kind]().map(lambda pool: replace(pool, **how))
     return source if config.classes is None else keep_classes(source, config.classes)
-
-
-def _idle_settings(kind: str) -> tuple[str, ...]:
-    """Settings that say nothing of data of the kind."""
-    columns = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
-    return (*columns, *{"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",)))
 
 
 def load_search_data(
@@ -156,8 +151,6 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(f"{idle[0]} has no effect on prepared images, of which all are kept; omit it")
     config = DataConfig.make(resolved_data({**settings, "data": str(data)}))
-    if Path(config.data).exists() and format_of(config.data) == "prepared":
-        raise SettingsError(f"the images in {config.data} are prepared already; name those that they are made of")
     folder = Path(out)
     check_out(folder)
     with run_lock(folder):

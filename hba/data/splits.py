@@ -152,23 +152,24 @@ def keep_classes(source: Source, listed_in: str) -> Source:
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
     """The numbers of the listed classes, ascending."""
-    is_shipped = listed_in in shipped_class_lists()
+    shipped = shipped_class_lists()
+    path = Path(str(files("hba.data") / (listed_in + ENDING))) if listed_in in shipped else Path(listed_in)
     try:
-        text = read_text(Path(str(files("hba.data") / (listed_in + ENDING))) if is_shipped else Path(listed_in))
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        shipped = ", ".join(shipped_class_lists())
         raise DataError(
-            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: {shipped}"
+            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
+            f"{', '.join(shipped)}"
         ) from None
     by_text = {str(number): number for number in range(len(source.class_names))}
     by_text |= {name: number for number, name in enumerate(source.class_names)}
     lines = [line for line in (COMMENT.sub("", line).strip("\ufeff \t") for line in text.splitlines()) if line]
-    unknown = [line for line in lines if line not in by_text]
-    keep = sorted({by_text[line] for line in lines if line in by_text})
-    if unknown or not 2 <= len(keep) == len(lines):
+    if unknown := [line for line in lines if line not in by_text]:
         raise DataError(
-            f"{listed_in} must list at least two classes of {source.name} once each, by names such as "
-            f"{source.class_names[0]!r} or numbers from 0 to {len(source.class_names) - 1}, got "
-            f"{repr(unknown[0]) if unknown else f'{len(lines)} lines of {len(keep)} classes'}"
+            f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have names such as "
+            f"{source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
         )
+    keep = sorted({by_text[line] for line in lines})
+    if len(keep) < 2:
+        raise DataError(f"{listed_in} must list at least two classes of {source.name}")
     return keep

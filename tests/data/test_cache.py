@@ -134,7 +134,6 @@ def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path) -> None:
     prepare(folder, tmp_path / "done", image_size=SIZE)
     calls: list[tuple[Path, str, dict[str, Any], str]] = [
         (folder, "new", {"train_size": 5}, "train_size"),
-        (tmp_path / "done", "new", {}, "done"),
         (folder, "done", {}, "done"),
         (folder, "images", {}, "images"),
     ]
