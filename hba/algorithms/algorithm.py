@@ -84,6 +84,9 @@ class Algorithm(Settings):
     tunes_training: ClassVar[bool] = False
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
 
+    has_presets: ClassVar[bool] = True
+    """Whether the values of a preset, which is made for HBA, replace its defaults."""
+
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Where in its range every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
@@ -130,11 +133,6 @@ class Algorithm(Settings):
     def spread_columns(self, space: SearchSpace) -> Tensor:
         """The share of that standard deviation that the schedule keeps when it is used, by hyperparameter (n,)."""
         return torch.zeros(space.n)
-
-    @classmethod
-    def of_preset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a preset, which is made for HBA, that replace this algorithm's defaults."""
-        return {name: value for name, value in values.items() if name in cls.model_fields}
 
     def resolved(self, batch_size: int) -> Self:
         """The same settings, with values that depend on the batch size replaced by numbers."""

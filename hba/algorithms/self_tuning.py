@@ -9,8 +9,7 @@ validation loss does (STN), or drops to a fifth three times (Delta-STN). Choose 
 learning_rate, learning_rate_schedule and weight_decay.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hba.algorithms.hypergradient import Entropy, Hypergradient, Response
 from hba.algorithms.lambda_steps import AtLeastZero, LambdaOptimizer
@@ -22,17 +21,13 @@ class SelfTuning(Hypergradient):
     """STN, with the settings of its CIFAR-10 experiment (section 4.3, appendix E) as defaults."""
 
     name: ClassVar[str] = "stn"
+    has_presets: ClassVar[bool] = False
 
     sharing: Sharing = "every"
     sigma: NotNegative = 0.5
     sigma_entropy: Entropy | None = 0.001
     warm_up_epochs: AtLeastZero = 5
     lambda_learning_rate: Positive = 0.003
-
-    @classmethod
-    def of_preset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """None: presets are HBA's."""
-        return {}
 
 
 class DeltaSelfTuning(SelfTuning):

@@ -5,7 +5,7 @@ A policy step is a step on the hyperparameters, or the selection of a member fro
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hba.utils.text import LARGEST_COUNT, counted, number_of
@@ -32,43 +32,37 @@ def largest_stride(own: float, shared: float) -> float:
 class UpdateSchedule:
     """in_a_row policy steps follow every train_steps training steps after the warm-up.
 
-    stride: approximate largest move of a logit by one step; 0 if unknown. steps_per_epoch: training steps, needed to
-    count policy steps. tried_steps: the fewest policy steps known to be enough; 0 if unknown, as for the selections of
-    a population.
+    stride: approximate largest move of a logit by one step; 0 if unknown. tried_steps: the fewest policy steps known to
+    be enough; 0 if unknown, as for the selections of a population. Its methods take the training steps of an epoch.
     """
 
     train_steps: int
     in_a_row: int = 1
     warm_up_epochs: int = 0
     stride: float = 0.0
-    steps_per_epoch: int = 0
     tried_steps: int = TRIED_STEPS
 
-    def at(self, steps_per_epoch: int) -> "UpdateSchedule":
-        """The same schedule for epochs of so many training steps."""
-        return replace(self, steps_per_epoch=steps_per_epoch)
-
-    def policy_steps(self, epochs: int) -> int:
+    def policy_steps(self, epochs: int, steps_per_epoch: int) -> int:
         """Number of policy steps in the first epochs of a search."""
-        rounds, of_warm_up = (n * self.steps_per_epoch // self.train_steps for n in (epochs, self.warm_up_epochs))
+        rounds, of_warm_up = (n * steps_per_epoch // self.train_steps for n in (epochs, self.warm_up_epochs))
         return self.in_a_row * max(0, rounds - of_warm_up)
 
-    def advised_epochs(self) -> int:
+    def advised_epochs(self, steps_per_epoch: int) -> int:
         """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as tried_steps. The
         stride must be above 0.
         """
         rounds = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self.tried_steps) / self.in_a_row)
-        rounds += self.warm_up_epochs * self.steps_per_epoch // self.train_steps
-        return math.ceil(rounds * self.train_steps / self.steps_per_epoch)
+        rounds += self.warm_up_epochs * steps_per_epoch // self.train_steps
+        return math.ceil(rounds * self.train_steps / steps_per_epoch)
 
-    def advice(self, epochs: int) -> str | None:
+    def advice(self, epochs: int, steps_per_epoch: int) -> str | None:
         """One sentence if a search of so many epochs is too short; None if not, or if no policy step is wanted."""
-        steps, most = self.policy_steps(epochs), self.in_a_row * self.stride
+        steps, most = self.policy_steps(epochs, steps_per_epoch), self.in_a_row * self.stride
         if most == 0 or (steps * self.stride >= LEAST_LOGITS and steps >= self.tried_steps):
             return None
         return (
-            f"{counted(steps, 'policy step')} may be too few to find a policy; use about {self.advised_epochs()} "
-            "epochs, or a smaller batch size."
+            f"{counted(steps, 'policy step')} may be too few to find a policy; use about "
+            f"{self.advised_epochs(steps_per_epoch)} epochs, or a smaller batch size."
         )
 
 
@@ -82,7 +76,7 @@ def advice_in(provenance: Mapping[str, Any]) -> str | None:
         else:
             stride = largest_stride(own, shared)
             updates = UpdateSchedule(found["train_steps"], found["val_steps"], found["warm_up_epochs"], stride)
-        return updates.at(found["steps_per_epoch"]).advice(found["epochs"])
+        return updates.advice(found["epochs"], found["steps_per_epoch"])
     except (KeyError, TypeError, ZeroDivisionError):
         return None
 

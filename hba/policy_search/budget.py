@@ -44,7 +44,7 @@ def within(
 
     def cost(epochs: int) -> float:
         """Seconds of a search from its first step on, validated after the first and the last epoch too."""
-        training = epochs * context.config.algorithm.update_schedule.at(batches).steps_per_epoch * seconds_of_step
+        training = epochs * batches * seconds_of_step
         return training + (epochs // every + 2) * seconds_of_validation + (REPORT_SECONDS if saves else 0.0)
 
     epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)

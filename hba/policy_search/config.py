@@ -168,8 +168,9 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         data = given.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         values = values_of(preset, SEARCH_PRESETS, data, given) if preset else {}
-        common = {name: value for name, value in values.items() if name in CommonSearchConfig.model_fields}
-        return cls.make({**common, **kind.of_preset(values), "data": data, **given})
+        replaced = {*CommonSearchConfig.model_fields, *(kind.model_fields if kind.has_presets else ())}
+        chosen = {name: value for name, value in values.items() if name in replaced}
+        return cls.make({**chosen, "data": data, **given})
 
     def resolved(self) -> Self:
         """The same, with explicit image size, standardization and baseline, and numbers for words such as `half`."""

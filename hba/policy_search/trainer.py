@@ -69,7 +69,6 @@ class SearchTrainer:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
         self.history = History(context.config.epochs)
-        self.updates = algorithm.update_schedule.at(self.state.steps_per_epoch)
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
         saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
@@ -85,7 +84,8 @@ class SearchTrainer:
         space = context.task.space
         # Before anything is trained, so that a state that cannot be saved is found at once.
         self.save()
-        policy_steps = self.updates.policy_steps(config.epochs)
+        updates = config.algorithm.update_schedule
+        policy_steps = updates.policy_steps(config.epochs, state.steps_per_epoch)
         plan = context.plan(
             model=context.model,
             n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
@@ -95,7 +95,7 @@ class SearchTrainer:
             steps_per_epoch=state.steps_per_epoch,
             policy_steps=policy_steps,
             folder=None if self.folder is None else self.folder.path,
-            notes=tuple(filter(None, (*self.notes, self.updates.advice(config.epochs)))),
+            notes=tuple(filter(None, (*self.notes, updates.advice(config.epochs, state.steps_per_epoch)))),
             regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
         )
         callback.planned(plan)
@@ -187,7 +187,7 @@ class SearchTrainer:
             **self.context.provenance(),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
-            "policy_steps": self.updates.policy_steps(n_done),
+            "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),
             **({"lengthened": history.lengthened} if history.lengthened else {}),
             # JSON has neither infinity nor not-a-number.
             **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
