@@ -44,8 +44,6 @@ from hba.utils.settings import DefaultText
 HyperGradientState = GradientState[HyperModel]
 Response = Literal["affine", "centered", "separate", "linearized"]
 Entropy = Annotated[float, Field(ge=0, le=1)]
-SMALL = -20.0
-"""Below it, softplus equals the exponential in single precision, whose logarithm would be lost by underflow."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ class LearntScale:
 
     def entropy(self) -> Tensor:
         """sum_j log sigma_j (), with a graph."""
-        return torch.where(self.spread < SMALL, self.spread, softplus(self.spread.clamp(min=SMALL)).log()).sum()
+        return self.sigma.log().sum()
 
 
 @dataclass

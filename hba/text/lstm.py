@@ -134,11 +134,6 @@ def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
     return F.cross_entropy(prediction.logits.flatten(0, 1), following.flatten())
 
 
-def next_word_error(prediction: Prediction, following: Tensor) -> Tensor:
-    """Share () of words that are not the likeliest next one."""
-    return (prediction.logits.argmax(2) != following).float().mean()
-
-
 @torch.no_grad()
 def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> float:
     """Mean loss in nats of a word of the text (N,), except for the first of each column and the rest of the division.

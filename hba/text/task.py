@@ -28,7 +28,7 @@ from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import DROPOUT, hyperparameters_of
 from hba.text.config import TextSearchConfig, TextTrainingConfig
-from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_error, next_word_loss, perplexity
+from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
 from hba.utils.devices import explained_memory_errors, find_device
@@ -120,7 +120,8 @@ class TextTask(Task):
         return next_word_loss(prediction, following)
 
     def error_share(self, prediction: Prediction, following: Tensor) -> Tensor:
-        return next_word_error(prediction, following)
+        """Share () of words that are not the likeliest next one."""
+        return (prediction.logits.argmax(2) != following).float().mean()
 
     def carry(self, stream: TokenStream, prediction: Prediction) -> None:
         stream.carry(prediction.state)

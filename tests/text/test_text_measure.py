@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from small_texts import small_network
 from torch import Tensor
 
-from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_error, next_word_loss, perplexity
+from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_loss, perplexity
 from hba.text.reader import Passage, Prediction
+from hba.text.task import TextTask
 
 N_WORDS = 12
+TASK: Any = None
 
 
 def text(n_words: int) -> Tensor:
@@ -56,7 +59,7 @@ def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
             losses.append(-math.log(np.exp(numbers[word]) / np.exp(numbers).sum()))
             errors.append(numbers.argmax() != word)
     assert float(next_word_loss(prediction_of(logits), following)) == pytest.approx(np.mean(losses))
-    assert float(next_word_error(prediction_of(logits), following)) == pytest.approx(np.mean(errors))
+    assert float(TextTask.error_share(TASK, prediction_of(logits), following)) == pytest.approx(np.mean(errors))
 
 
 def test_perplexity_is_the_exponential_and_stays_a_number_where_there_is_a_loss() -> None:
