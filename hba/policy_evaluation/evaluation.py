@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.data.labels import error_note
 from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data
@@ -114,7 +113,7 @@ def evaluate(
     folder = Path(out) if out is not None and is_first() else None
     with rank0_only(run_lock(folder)), connected(cluster) as machines:
         stored = broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
-        images = _read_and_check(data, used, rows, callback)
+        images = _read_and_check(data, rows, callback)
         check_batch_size(settings, len(images.train))
         schedules = {name: row for name, row in named.items() if isinstance(row, Schedule)}
         in_memory = not isinstance(data, str | Path | None)
@@ -131,13 +130,9 @@ def evaluate(
         return _train_all(run, respread(main, used.spread), executor, callback, notes)
 
 
-def _read_and_check(
-    data: object,
-    config: EvaluationConfig,
-    rows: Sequence[RowConfig],
-    callback: EvaluationCallback,
-) -> EvaluationData:
+def _read_and_check(data: object, rows: Sequence[RowConfig], callback: EvaluationCallback) -> EvaluationData:
     """The images. Finds mistakes in the user's own parts before the first training, not after an hour of them."""
+    config, own_network = rows[0].config, rows[0].own_network
     if isinstance(data, EvaluationData):
         images = data
     else:
@@ -145,7 +140,6 @@ def _read_and_check(
         read = partial(load_evaluation_data, config, callback.images_read, dataset)
         # Several downloads would write over each other.
         images = rank0_first(read) if config.download else read()
-    own_network = rows[0].own_network
     images = images if own_network is not None else images.in_color()
     with single_process():
         if own_network is not None:
@@ -175,13 +169,10 @@ def _train_all(
     environment = {**(executor.environment() if missing else run.result.environment), "jobs": executor.n_jobs}
     run.result = run.result.model_copy(update={"environment": environment})
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
-
-    def checkpoint(row: RowConfig, seed: int) -> TrainCheckpoint:
-        parts = (*_identity(row), run.result.fingerprints["training"], made_on, str(seed))
-        # Processes on other machines begin in another folder.
-        return TrainCheckpoint(folder and folder.absolute() / TRAININGS_NAME, parts)
-
-    jobs = [Job(row, seed, checkpoint(row, seed)) for row, seed in missing]
+    # Processes on other machines begin in another folder.
+    kept_in = folder and folder.absolute() / TRAININGS_NAME
+    on = (run.result.fingerprints["training"], made_on)
+    jobs = [Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed)))) for row, seed in missing]
     if stored and jobs:
         # Another kind of device rounds otherwise.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)

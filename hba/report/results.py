@@ -51,12 +51,9 @@ class EvaluationRow(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"row {self.name} must have each seed once")
-        found = {"test error": self.test_error_percent, "test loss": self.test_loss, "confusion matrix": self.confusion}
-        for name, values in found.items():
-            if len(values) != len(self.seeds) and (values or name == "test error"):
-                raise ValueError(f"row {self.name} must have one {name} for each seed")
+        n = len(self.seeds)
+        if len(self.test_error_percent) != n or {len(self.test_loss), len(self.confusion)} - {0, n}:
+            raise ValueError(f"row {self.name} must have one value of each measure for each seed")
         return self
 
     @property
@@ -172,10 +169,8 @@ class EvaluationResult(pydantic.BaseModel):
     @property
     def config(self) -> EvaluationConfig:
         """The settings, checked."""
-        settings = dict(self.settings)
-        if settings.get("model", "") is None:
-            del settings["model"]
-        return EvaluationConfig.make(settings)
+        left_out = "" if self.own_network is None else "model"
+        return EvaluationConfig.make({name: one for name, one in self.settings.items() if name != left_out})
 
     @property
     def model(self) -> str:

@@ -19,14 +19,13 @@ class PairedDifference:
     """The mean difference of two rows over the `n_pairs` seeds that both have.
 
     Test errors and balanced accuracies are in percentage points, losses in nats. interval: of the mean, at 95 %
-    confidence by Student's t. None for a single pair, and where all pairs differ by the same amount (`equal_pairs`): a
-    spread of zero does not say how certain the mean is.
+    confidence by Student's t. None for a single pair, and where all pairs differ by the same amount: a spread of zero
+    does not say how certain the mean is.
     """
 
     n_pairs: int
     mean: float
     interval: tuple[float, float] | None
-    equal_pairs: bool
 
     @staticmethod
     def of(values: Mapping[int, float], minus: Mapping[int, float]) -> "PairedDifference | None":
@@ -34,11 +33,10 @@ class PairedDifference:
         differences = [value - minus[seed] for seed, value in values.items() if seed in minus]
         if not differences:
             return None
-        n = len(differences)
         mean = statistics.fmean(differences)
         if max(differences) - min(differences) <= ROUNDING:
-            return PairedDifference(n, mean if abs(mean) > ROUNDING else 0.0, None, equal_pairs=n > 1)
-        return PairedDifference(n, mean, interval_of_mean(differences), equal_pairs=False)
+            return PairedDifference(len(differences), mean if abs(mean) > ROUNDING else 0.0, None)
+        return PairedDifference(len(differences), mean, interval_of_mean(differences))
 
     def is_above_zero(self, n_choices: int) -> bool:
         """Whether the mean is above zero at 95 % confidence, if picked as the highest of n_choices (Bonferroni)."""

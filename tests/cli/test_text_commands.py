@@ -84,7 +84,7 @@ def test_an_interrupted_evaluation_is_resumed_with_more_seeds(monkeypatch: pytes
     assert len([line for line in lines if ", seed " in line]) == 5
     assert len(json.loads(Path("runs/evaluate-1/results.json").read_text(encoding="utf-8"))["trainings"]) == 6
     for name in ("report", "compare"):
-        assert "hba evaluate-text" in run(name, "runs/evaluate-1").stderr
+        assert "evaluation of images" in run(name, "runs/evaluate-1").stderr
 
 
 def test_mistakes_are_one_line_that_names_them() -> None:

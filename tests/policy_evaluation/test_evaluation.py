@@ -71,7 +71,7 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
     assert [row["seeds"] for row in notes.files[2]["rows"]] == [[0, 1], [0]]
     assert [file["rows"][1]["schedule_minus_row"] for file in notes.files[:2]] == [
         None,
-        {"n_pairs": 1, "mean": -10, "interval": None, "equal_pairs": False},
+        {"n_pairs": 1, "mean": -10, "interval": None},
     ]
     assert notes.files[0]["verdict"] is None
     assert "one seed" in notes.files[1]["verdict"]
