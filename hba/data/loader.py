@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader
 from hba.data.images import Batch, Colors, Images, mean_and_std
 from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
-from hba.distributed.collectives import check_divides, local_shard
+from hba.distributed.collectives import local_shard
 from hba.distributed.process_info import size
-from hba.errors import DataError
+from hba.errors import DataError, SettingsError
 from hba.utils.devices import without_interrupts
 
 MOST_WORKERS = 8
@@ -37,7 +37,9 @@ class BatchStream:
             raise DataError("there must be at least one image to make batches of")
         self.data = data
         self.batch_size = min(batch_size, len(data))
-        check_divides(setting, self.batch_size)
+        if self.batch_size % size():
+            text = f"a batch must be a multiple of the {size()} processes, got {self.batch_size}"
+            raise SettingsError(f"{text}; set {setting} to one in a new run, or start another number of processes")
         self.generator = torch.Generator(data.device).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0

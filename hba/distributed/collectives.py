@@ -66,11 +66,8 @@ def collective(function: Callable[..., object], *arguments: Any) -> None:
 
 def share_tensors(tensors: Iterable[Tensor]) -> None:
     """Overwrite the tensors of all processes with those of rank 0."""
-    if size() == 1:
-        return
-    with torch.no_grad():
-        for tensor in tensors:
-            collective(dist.broadcast, tensor, 0)
+    for tensor in tensors if size() > 1 else ():
+        collective(dist.broadcast, tensor.detach(), 0)
 
 
 def broadcast_from_rank0(make: Callable[[], T]) -> T:
@@ -122,10 +119,7 @@ def signals_to_rank0() -> Iterator[None]:
 def local_device(name: str) -> torch.device:
     """find_device for this process. SettingsError where two would compute on one GPU."""
     if size() > 1 and name.startswith("cuda:"):
-        raise SettingsError(
-            f"device must be cuda or auto where {size()} processes compute together, each on a GPU of its own, got "
-            f"{name!r}"
-        )
+        raise SettingsError(f"device must be cuda or auto under torchrun, which gives each process a GPU, got {name!r}")
     return find_device(name)
 
 
@@ -217,12 +211,3 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     gradients = [one.grad for one in parameters if one.grad is not None]
     for gradient, found in zip(gradients, means(gradients), strict=True):
         gradient.copy_(found)
-
-
-def check_divides(setting: str, batch_size: int) -> None:
-    """SettingsError for a batch that the processes cannot share evenly. setting: the name of its size."""
-    if batch_size % size():
-        raise SettingsError(
-            f"a batch must be a multiple of the {size()} processes, got {batch_size}; start another "
-            f"number of processes, or in a new run set {setting} to such a number"
-        )

@@ -3,13 +3,12 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hba.errors import SettingsError
 
 
-@dataclass(frozen=True)
-class ProcessInfo:
+class ProcessInfo(NamedTuple):
     """rank: of this process, from 0. size: how many processes there are."""
 
     rank: int

@@ -28,7 +28,7 @@ from hba.utils.devices import environment, without_interrupts
 from hba.utils.files import reason_of
 
 SECONDS_BETWEEN_REPORTS = 0.2
-"""Of the steps of other processes, while no task ends."""
+"""Interval at which the steps of other processes are reported while no task ends."""
 CONTEXT: SpawnContext = torch.multiprocessing.get_context("spawn")
 """Forked processes would share the state of PyTorch's threads, which have run already."""
 
@@ -64,7 +64,7 @@ class Executor:
 
     @property
     def n_threads(self) -> int:
-        """Of each process of a task."""
+        """Number of PyTorch's threads for each task."""
         return max(1, torch.get_num_threads() // self.n_jobs)
 
     @property
@@ -163,7 +163,7 @@ def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
 
 
 _begun: list[tuple[bytes, Tensors, Any]] = []
-"""Of a worker process: what all its tasks share, and the number of steps that all processes have done."""
+"""In a worker process: what all its tasks share, and the number of steps that all processes have done."""
 
 
 def _begin(n_threads: int, common: bytes, tensors: Tensors, n_steps: Any) -> None:

@@ -1,4 +1,4 @@
-"""Runs tasks on the machines of a Ray cluster; what a lost machine was doing is done again on another."""
+"""Runs tasks on the machines of a Ray cluster. The tasks of a lost machine start again on another one."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ from hba.utils.imports import import_extra
 from hba.utils.text import counted
 
 RETRIES = 5
-"""How often a task starts again that has lost its machine or its process. An error of its own is final."""
+"""How often a task starts again after its machine or process was lost. An error of the task itself is final."""
 SECONDS_TO_END = 30
 """Longest wait for canceled tasks to end."""
 VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
@@ -145,7 +145,7 @@ class RayExecutor(Executor):
         return f"{self.device} of {counted(self.n_machines, 'machine')}"
 
     def environment(self) -> Mapping[str, Any]:
-        """Of the first machine that answers."""
+        """That of the first machine that answers."""
         ((_, found),) = self.run(_environment, [self.device.type])
         return {**found, "machines": self.n_machines}
 
