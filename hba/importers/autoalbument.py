@@ -15,16 +15,15 @@ Ref: github.com/albumentations-team/autoalbument, autoalbument/faster_autoaugmen
 operations.py (as_transform).
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
-
-import pydantic
-from pydantic import Field
+from typing import Any
 
 from hba.errors import ScheduleError
 from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
+from hba.utils.files import reason_of
 
 _ARGUMENTS: Mapping[str, Mapping[str, tuple[str, Callable[[float], float]]]] = {
     "RandomBrightnessContrast": {
@@ -43,71 +42,56 @@ _ARGUMENTS: Mapping[str, Mapping[str, tuple[str, Callable[[float], float]]]] = {
 """Of transforms that hba has if only one argument is not 0: hba's operation and its magnitude by that argument."""
 
 
-class Transform(pydantic.BaseModel):
-    """A transform or composition, as albumentations writes it; its arguments are extra fields."""
-
-    model_config = pydantic.ConfigDict(extra="allow")
-
-    class_name: Annotated[str, Field(alias="__class_fullname__", pattern=r"^[\w.]+$")]
-    p: Annotated[float, Field(ge=0, le=1)] = 1.0
-    transforms: tuple["Transform", ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """The name without the module, which older versions wrote before it."""
-        return self.class_name.rpartition(".")[2]
-
-    def value(self, name: str) -> float:
-        """The only value of an argument, which is a number or a range of equal ends."""
-        given: Any = (self.model_extra or {})[name]
-        low, high = given if isinstance(given, list) else (given, given)
-        if type(low) not in (int, float) or not math.isfinite(low) or low != high:
-            raise ScheduleError(f"{name} of {self.kind} must have one value, got {given!r}")
-        return low
-
-
-class _File(pydantic.BaseModel):
-    transform: Transform
-
-
 def policy_of_autoalbument(text: str) -> tuple[SubPolicy, ...]:
     """The sub-policies of a file's text; one of MALFORMED for anything else."""
-    found = [
-        node.transforms
-        for node in _File.model_validate_json(text).transform.transforms
-        if node.kind == "OneOf" and {one.kind for one in node.transforms} == {"Sequential"}
-    ]
-    if len(found) != 1 or not any(one.p for one in found[0]):
-        raise ScheduleError("it must be a Compose with one OneOf of Sequentials, of which one has p above 0")
-    return tuple(SubPolicy(tuple(_step(node) for node in one.transforms), one.p) for one in found[0])
+    try:
+        parts = [node["transforms"] for node in json.loads(text)["transform"]["transforms"] if _kind(node) == "OneOf"]
+        (found,) = (nodes for nodes in parts if {_kind(node) for node in nodes} == {"Sequential"})
+        if not any(node["p"] > 0 for node in found):
+            raise ValueError("no Sequential has p above 0")
+        return tuple(SubPolicy(tuple(map(_step, node["transforms"])), node["p"]) for node in found)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        reason = reason_of(error)
+        raise ScheduleError(f"it must be a Compose with one OneOf of Sequentials of OneOf: {reason}") from None
 
 
-def _step(node: Transform) -> tuple[Choice, ...]:
-    total = math.fsum(leaf.p for leaf in node.transforms)
-    if node.kind != "OneOf" or not total > 0:
-        raise ScheduleError(f"steps of a Sequential must be a OneOf with a transform with p above 0, got {node.kind}")
-    found = ((_operation(leaf), leaf.p / total) for leaf in node.transforms)
+def _kind(node: Mapping[str, Any]) -> str:
+    """The name of a transform or composition without its module, which older versions wrote before it."""
+    return str(node["__class_fullname__"]).rpartition(".")[2]
+
+
+def _value(leaf: Mapping[str, Any], name: str) -> float:
+    """The only value of an argument, which is a number or a range of equal ends."""
+    given = leaf[name]
+    low, high = given if isinstance(given, list) else (given, given)
+    if type(low) not in (int, float) or not math.isfinite(low) or low != high:
+        raise ValueError(f"{name} of {_kind(leaf)} must have one value, got {given!r}")
+    return low
+
+
+def _step(node: Mapping[str, Any]) -> tuple[Choice, ...]:
+    if _kind(node) != "OneOf":
+        raise ValueError(f"a step of a Sequential is a {_kind(node)}")
+    total = math.fsum(leaf["p"] for leaf in node["transforms"])
+    found = ((_operation(leaf), leaf["p"] / total) for leaf in node["transforms"])
     return tuple(Choice(same[0], chance, same[1]) for same, chance in found if same is not None)
 
 
-def _operation(leaf: Transform) -> tuple[str, float | None] | None:
+def _operation(leaf: Mapping[str, Any]) -> tuple[str, float | None] | None:
     """hba's operation for a transform and its magnitude; the transform's name if there is none; None for no change."""
-    if leaf.kind in _ARGUMENTS:
-        changed = {name: value for name in _ARGUMENTS[leaf.kind] if (value := leaf.value(name))}
+    kind = _kind(leaf)
+    if kind in _ARGUMENTS:
+        changed = {name: value for name in _ARGUMENTS[kind] if (value := _value(leaf, name))}
         if len(changed) != 1:
-            return (leaf.kind, None) if changed else None
+            return (kind, None) if changed else None
         ((name, value),) = changed.items()
-        operation, magnitude = _ARGUMENTS[leaf.kind][name]
+        operation, magnitude = _ARGUMENTS[kind][name]
         return operation, magnitude(value)
-    if leaf.kind == "Solarize":
-        threshold = leaf.value("threshold")
+    if kind == "Solarize":
+        threshold = _value(leaf, "threshold")
         # Float images have thresholds in [0, 1], which JSON writes with a point.
-        level = threshold * 255 if isinstance(threshold, float) and threshold <= 1 else float(threshold)
-        if not 0 <= level <= 256:
-            raise ScheduleError(f"threshold must lie in [0, 256], got {threshold:g}")
-        return "Solarize", level
-    if leaf.kind == "CoarseDropout" and (leaf.model_extra or {}).get("max_holes") == 1:
+        return "Solarize", threshold * 255 if isinstance(threshold, float) and threshold <= 1 else float(threshold)
+    if kind == "CoarseDropout" and leaf.get("max_holes") == 1:
         return "Cutout", 1 / 16
     # Left out, even if an operation of hba has the same name.
-    own = f"albumentations.{leaf.kind}" if leaf.kind in OPERATIONS else leaf.kind
-    return None if leaf.kind == "NoOp" else (own, None)
+    return None if kind == "NoOp" else (f"albumentations.{kind}" if kind in OPERATIONS else kind, None)

@@ -92,10 +92,11 @@ def schedule_lines(schedule: Schedule) -> list[str]:
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
     """How many operations an image gets at an epoch (from 0)."""
-    most, reached = schedule.space.max_count, reach(schedule, epoch)
+    most, numbers = schedule.space.max_count, reach(schedule, epoch).numbers
+    mean = sum(number * share for number, share in enumerate(numbers))
     return (
-        f"An image gets at most {counted(most, 'operation')}, {reached.per_image:.2f} on average; "
-        f"{100 * reached.unchanged:.0f} % of the images get none."
+        f"An image gets at most {counted(most, 'operation')}, {mean:.2f} on average; "
+        f"{100 * numbers[0]:.0f} % of the images get none."
     )
 
 

@@ -22,9 +22,6 @@ from hba.policy.single_image import OpSample
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
 KEYPOINTS = tuple(kind for kind in (getattr(tv_tensors, "KeyPoints", None),) if kind is not None)
 ANNOTATIONS = (tv_tensors.BoundingBoxes, tv_tensors.Mask, *KEYPOINTS)
-PLAIN_FORMATS = ("XYXY", "XYWH", "CXCYWH")
-"""Of boxes whose sides are those of the image."""
-
 Size = tuple[int, int]
 """Height and width of an image."""
 
@@ -38,7 +35,7 @@ def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
     """The annotation of an image after what was drawn for the image; same type, dtype and shape.
 
     Masks show the nearest pixel, and 0 where they show what was outside. Boxes are the smallest around their moved
-    corners, cut off at the image's border as torchvision does. Raises TypeError for rotated boxes.
+    corners, cut off at the image's border as torchvision does. torchvision raises ValueError for rotated boxes.
     """
     is_mask = isinstance(annotation, tv_tensors.Mask)
     size: Size = tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
@@ -67,8 +64,6 @@ def _moved_points(points: Any, back: Tensor) -> Tensor:
 
 
 def _moved_boxes(boxes: Any, back: Tensor) -> Tensor:
-    if boxes.format.value not in PLAIN_FORMATS:
-        raise TypeError(f"boxes must be of a format that is not rotated, got {boxes.format.value}")
     corners = TF.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
     places = _moved_points(corners.as_subclass(Tensor)[..., [0, 1, 2, 1, 2, 3, 0, 3]].unflatten(-1, (4, 2)), back)
     around = torch.cat([places.amin(dim=-2), places.amax(dim=-2)], dim=-1)

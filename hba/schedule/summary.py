@@ -19,7 +19,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,8 +65,7 @@ class RegularizerSummary:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(NamedTuple):
     """What share of images a policy reaches, in [0, 1].
 
     shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
@@ -75,16 +74,6 @@ class Reach:
 
     shares: Mapping[str, float]
     numbers: tuple[float, ...]
-
-    @property
-    def per_image(self) -> float:
-        """Mean number of operations that are applied to an image."""
-        return sum(number * share for number, share in enumerate(self.numbers))
-
-    @property
-    def unchanged(self) -> float:
-        """Share of images to which none is applied."""
-        return self.numbers[0]
 
 
 def spaced(count: int, most: int) -> list[int]:

@@ -166,7 +166,8 @@ def test_reach_is_that_of_all_orders_and_outcomes() -> None:
         schedule = of_probabilities(probabilities, copies, counts)
         found, (shares, applications, unchanged) = reach(schedule, 0), enumerated(schedule)
         assert list(found.shares.values()) == pytest.approx(shares)
-        assert (found.per_image, found.unchanged) == pytest.approx((sum(applications), unchanged))
+        mean = sum(number * share for number, share in enumerate(found.numbers))
+        assert (mean, found.numbers[0]) == pytest.approx((sum(applications), unchanged))
 
 
 def test_reach_is_what_draws_say() -> None:
@@ -205,4 +206,4 @@ def test_regularizers_have_their_values_and_where_they_began() -> None:
     elsewhere = both(settings={"init_from": {"schedule": "earlier", "values": row}})
     assert [one.began for one in summarize_regularizers(elsewhere)] == [0.4, 0.001, 4, 1]
     assert reach(both(spread=0.5), 2) == reach(both(spread=0.5).without_regularizers(), 2)
-    assert (reach(alone(), 0).per_image, reach(alone(), 0).shares, changes(alone(), 2)) == (0, {}, [])
+    assert (reach(alone(), 0), changes(alone(), 2)) == (({}, (1.0,)), [])
