@@ -104,9 +104,7 @@ def _some_of(folder: Path) -> list[Path]:
 @schedule_argument
 @click.option("--to", "to", type=click.Choice(list(TARGETS)), required=True, help="Format of the file.")
 @operations_file_option
-@file_option(
-    "--out", help="The file to write. [default: beside the schedule, ending _torchvision.py, _timm.py, or as --to says]"
-)
+@file_option("--out", help="The file to write. [default: beside the schedule, ending _torchvision.py, or as --to says]")
 @click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
 @click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
 @path_option(
@@ -123,7 +121,6 @@ def export(
 
     \b
       torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
-      timm          the same for the loaders of timm
       kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
       albumentations
                     a pipeline that albumentations.load reads, of one policy: --epoch N or --average

@@ -141,7 +141,7 @@ def test_a_snippet_inverts_white_images(library: str, tmp_path: Path, monkeypatc
     (code,) = blocks_of(SECTIONS[library], "python")
     (tmp_path / "example.py").write_text(code.replace("epochs = 20", "epochs = 2"), "utf-8")
     names = runpy.run_path(str(tmp_path / "example.py"))
-    for exported in ("policy_timm", "policy_kornia"):
+    for exported in ("policy_torchvision", "policy_kornia"):
         sys.modules.pop(exported, None)
     images = names["module"].policy(names["images"]) if library == "Lightning" else names["images"]
     assert (images.shape[-3:], images.dtype) == ((3, 32, 32), torch.float32)

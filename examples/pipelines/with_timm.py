@@ -1,4 +1,4 @@
-"""Augment images in timm's training loader, by a file that `hba export --to timm` wrote.
+"""Augment images in timm's training loader, by a file that `hba export --to torchvision` wrote.
 
 python examples/pipelines/with_timm.py
 """
@@ -11,7 +11,9 @@ import torch
 from digits import EPOCHS, SIDE, digits, learn, say_error, small_network
 from PIL import Image
 from timm.data.loader import create_loader
+from timm.data.transforms_factory import create_transform
 from torch.utils.data import Dataset
+from torchvision.transforms import v2
 
 import hba
 
@@ -32,11 +34,10 @@ class Digits(Dataset[tuple[Any, int]]):
 
 def main() -> None:
     torch.manual_seed(0)
-    # As `hba export digits --to timm` does, beside the training that imports it.
-    hba.export("digits", "timm", "digits_timm.py")
+    # As `hba export digits --to torchvision` does, beside the training that imports it.
+    hba.export("digits", "torchvision", "digits_torchvision.py")
     sys.path.insert(0, ".")
-    written = importlib.import_module("digits_timm")
-    policy = written.transform()
+    policy = importlib.import_module("digits_torchvision").transform()
 
     images, labels, test_images, test_labels = digits()
     dataset: Any = Digits(images, labels)
@@ -48,10 +49,13 @@ def main() -> None:
         use_prefetcher=False,
         num_workers=0,
     )
-    # The same settings as the loader's; the policy stands between cropping and normalisation.
-    loader.dataset.transform = written.timm_transform(
-        policy, input_size=SIDE, scale=(0.8, 1.0), hflip=0.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)
-    )
+    # The same settings as the loader's; the policy stands between cropping and normalisation, instead of timm's jitter.
+    settings: dict[str, Any] = {
+        **{"scale": (0.8, 1.0), "hflip": 0.0, "color_jitter": None},
+        **{"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)},
+    }
+    crop, second, to_tensor = create_transform(SIDE, is_training=True, separate=True, **settings)
+    loader.dataset.transform = v2.Compose([crop, policy, second, to_tensor])
     network = small_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     for epoch in range(EPOCHS):

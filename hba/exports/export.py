@@ -14,33 +14,6 @@ from hba.schedule.schedule import Schedule
 from hba.utils.files import write_text
 from hba.utils.text import unknown
 
-_EPOCHS = """\
-    for epoch in range(epochs):
-        policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
-"""
-_TORCHVISION = f"""\
-    from {{module}} import transform
-
-    policy = transform()
-    pipeline = v2.Compose([policy, v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
-{_EPOCHS}
-It needs torch, torchvision 0.19 or newer, and Pillow, and nothing else."""
-_TIMM = f"""\
-    from {{module}} import timm_transform, transform
-
-    policy = transform()
-    loader.dataset.transform = timm_transform(policy, input_size=224, use_prefetcher=True)  # as your loader has it
-{_EPOCHS}
-It needs torch, torchvision 0.19 or newer, Pillow and timm, and nothing else."""
-_KORNIA = """\
-    from {module} import policy
-
-    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
-    for epoch in range(epochs):
-        augment[0].set_epoch(epoch, epochs)
-
-It needs torch and kornia 0.8 or newer, and nothing else."""
-
 
 class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
@@ -57,11 +30,10 @@ class Target(NamedTuple):
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
-        "torchvision": Target("_torchvision.py", partial(python_file, _TORCHVISION, ["transform"])),
-        "timm": Target("_timm.py", partial(python_file, _TIMM, ["transform", "timm_transform"])),
+        "torchvision": Target("_torchvision.py", python_file),
         "kornia": Target(
             "_kornia.py",
-            partial(python_file, _KORNIA, ["policy"], on_batches=True),
+            partial(python_file, on_batches=True),
             "enhancers and bilinear operations differ from PIL's by one grey level at most",
         ),
         "albumentations": Target(

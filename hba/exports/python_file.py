@@ -37,6 +37,23 @@ from __future__ import annotations
 
 # fmt: off
 {numbers}'''
+ON_IMAGES_USAGE = """\
+    from {module} import transform
+
+    policy = transform()
+    pipeline = v2.Compose([policy, v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+    for epoch in range(epochs):
+        policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
+
+It needs torch, torchvision 0.19 or newer, and Pillow, and nothing else."""
+ON_BATCHES_USAGE = """\
+    from {module} import policy
+
+    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
+    for epoch in range(epochs):
+        augment[0].set_epoch(epoch, epochs)
+
+It needs torch and kornia 0.8 or newer, and nothing else."""
 ON_BATCHES: Mapping[str, str] = {
     "nearest": "coefficients={}",
     "bilinear": "coefficients={}",
@@ -48,11 +65,10 @@ ON_BATCHES: Mapping[str, str] = {
 """By kernel, an operation's first argument in a file for batches, from the name of its function."""
 
 
-def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
-    """The text of the file, for kornia if on_batches, else for torchvision.
+def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
+    """The text of the file, for kornia if on_batches, else for torchvision; module: its name as one.
 
-    usage: how to use it and what it needs, with {module} for its name as a module. makers: names of the functions that
-    a user calls. Raises SettingsError for operations of your own.
+    Raises SettingsError for operations of your own.
     """
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
@@ -75,9 +91,9 @@ def python_file(usage: str, makers: Sequence[str], schedule: Schedule, module: s
         n=len(operations),
         found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
         left=left,
-        usage=usage.format(module=module),
+        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(module=module),
         version=VERSION,
-        code=_source("\n".join([numbers, *makers]), modules),
+        code=_source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules),
         numbers=numbers,
     )
 

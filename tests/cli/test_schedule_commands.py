@@ -95,9 +95,9 @@ def test_show_and_export_tell_what_was_tuned_beside_operations(drawn: list[Path]
         assert [one["name"] for one in found["regularizers"]] == [one.name for one in schedule.space.regularizers]
         said("export", "a.json", "--to", "json", "--out", "b.json")
         assert hba.load_policy("b.json").space == schedule.space
-    assert run("export", "a.json", "--to", "timm", "--out", "c.py").exit_code == 2
+    assert run("export", "a.json", "--to", "kornia", "--out", "c.py").exit_code == 2
     both().save("a.json")
-    assert any("dropout.fc1" in line for line in said("export", "a.json", "--to", "timm", "--out", "c.py"))
+    assert any("dropout.fc1" in line for line in said("export", "a.json", "--to", "kornia", "--out", "c.py"))
     make_images(Path("images"), 1)
     assert any("dropout.fc1" in line for line in said("apply", "a.json", "images", "--out", "c.png"))
 
@@ -126,7 +126,7 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(monkeypatc
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:
     path, schedule = tmp_path / "my-run" / "policy.json", small_schedule()
     schedule.save(path)
-    for to, name in (("torchvision", "policy_torchvision.py"), ("timm", "policy_timm.py")):
+    for to, name in (("torchvision", "policy_torchvision.py"), ("kornia", "policy_kornia.py")):
         said("export", "my-run", "--to", to)
         assert path.with_name(name).read_text(encoding="utf-8") == hba.export(path, to, path.with_name(name))
     said("export", "digits", "--to", "json")

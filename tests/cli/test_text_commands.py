@@ -62,7 +62,7 @@ def test_a_search_is_resumed_shown_reported_and_compared() -> None:
     assert "hba evaluate-text run/policy.json" in Path("run/report.html").read_text(encoding="utf-8")
     assert any("dropout.words" in line for line in said("compare", "run"))
     said("export", "run", "--to", "json", "--out", "b.json")
-    for line in ("export run --to timm --out c.py", "search --out run --resume", "evaluate run --seeds 1"):
+    for line in ("export run --to kornia --out c.py", "search --out run --resume", "evaluate run --seeds 1"):
         assert run(*line.split()).exit_code == 2
 
 

@@ -24,7 +24,7 @@ def test_what_is_exported_is_exact() -> None:
         ("hba", "magnitudes", "torchvision"),
         ("pba", "none", "json"),
         ("bilinear", "magnitudes", "kornia"),
-        ("one slot", "by row", "timm"),
+        ("one slot", "by row", "torchvision"),
     ):
         schedule = schedule_of(space, spread)
         found = check(hba.export(schedule, to), to, schedule, pictures())

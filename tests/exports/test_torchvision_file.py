@@ -1,4 +1,4 @@
-"""Files for torchvision and timm augment as the schedule does, pixel by pixel, and without hba."""
+"""Files for torchvision augment as the schedule does, pixel by pixel, and without hba."""
 
 import ast
 import copy
@@ -6,14 +6,12 @@ import itertools
 import pickle
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from exported import SPACES, SPREADS, augmented, imported_from, module_of, pictures, schedule_of
 from PIL import Image
-from timm.data.transforms_factory import create_transform
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
@@ -100,7 +98,7 @@ def test_files_need_nothing_of_hba() -> None:
         imported = {node.module for node in ast.walk(module) if isinstance(node, ast.ImportFrom)}
         imported |= {one.name for node in ast.walk(module) if isinstance(node, ast.Import) for one in node.names}
         packages = {str(name).partition(".")[0] for name in imported} - {*sys.stdlib_module_names}
-        assert packages <= {"torch", "torchvision", "PIL", "numpy", "kornia", "timm"}, to
+        assert packages <= {"torch", "torchvision", "PIL", "numpy", "kornia"}, to
 
 
 class _Images(Dataset[Tensor]):
@@ -137,7 +135,7 @@ def test_files_that_could_not_work_are_refused(tmp_path: Path, registered: dict[
 
     hba.register_operation(GAMMA)
     schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"], GAMMA), 1), np.array([[0.5, 0.5, 1.0]]))
-    for to in ("torchvision", "timm", "kornia", "albumentations"):
+    for to in ("torchvision", "kornia", "albumentations"):
         with pytest.raises(SettingsError, match="Gamma"):
             hba.export(schedule, to)
     for name in ("my-policy.py", "2024.py", "policy.json"):
@@ -155,16 +153,3 @@ def test_a_file_holds_what_it_uses_and_provenance_stays_words() -> None:
     text = hba.export(Schedule(schedule.space, schedule.values, provenance=provenance), "torchvision")
     assert "import os\n" not in text
     module_of(text)
-
-
-def test_for_timm_the_policy_comes_after_cropping_and_before_the_normalisation() -> None:
-    module: Any = module_of(hba.export(schedule_of("hba"), "timm"))
-    policy = module.transform()
-    settings: dict[str, Any] = {"input_size": 24, "scale": (1.0, 1.0), "ratio": (1.0, 1.0), "hflip": 0.0}
-    crop, _, to_tensor = create_transform(**settings, is_training=True, separate=True)
-    image = pictures()[0].resize((40, 40))
-    whole = module.timm_transform(policy, **settings)
-    # Cropping the whole image draws too.
-    assert torch.equal(augmented(whole, image, 2), augmented(lambda given: to_tensor(policy(crop(given))), image, 2))
-    with pytest.raises(ValueError, match="second policy"):
-        module.timm_transform(policy, auto_augment="rand-m9")
