@@ -9,9 +9,9 @@ written last.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,22 +36,18 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 class CachedDataset(ArrayItems):
     """The images of a part of a prepared folder; they stay in their file.
 
-    load_hashes: returns their hashes, int64 (N, 2). digest: a hash of all pixels.
+    hashes: int64 (N, 2). digest: a hash of all pixels.
     """
 
-    load_hashes: Callable[[], np.ndarray]
+    hashes: np.ndarray
     digest: str
     hashed_by: Kind  # type: ignore[assignment]
     known_broken: Mapping[int, SkippedFile]
     can_stream = True
 
-    @cached_property
-    def hashes(self) -> np.ndarray:
-        return self.load_hashes()
-
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file would be pickled with all its content.
-        return {name: value for name, value in self.__dict__.items() if name not in ("images", "hashes")}
+        return {name: value for name, value in self.__dict__.items() if name != "images"}
 
     def name(self, number: int) -> str:
         return self.known_broken[number].path if number in self.known_broken else super().name(number)
@@ -99,26 +95,25 @@ def cached_source(folder: Path, image_size: int) -> Source:
 
 def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]) -> Pool:
     """The images of one part. found: the description; entry: that of the part."""
-    n_images, size = entry["images"], found["image_size"]
+    n_images, size, n_classes = entry["images"], found["image_size"], len(found["class_names"])
     known_broken = {row: SkippedFile(name, reason) for row, name, reason in entry["broken"]}
-    load_images = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
-    load_hashes = partial(_mapped, folder / f"{role}_identities.npy", "int64", (n_images, 2))
-    how = load_hashes, entry["digest"], entry["identified_by"], known_broken
-    items = CachedDataset(load_images, f"{role} in {folder}", fitted_channels, *how)
-    is_multi, path = found["multi_label"], folder / f"{role}_labels.npy"
-    shape = (n_images, len(found["class_names"])) if is_multi else (n_images,)
-    return Pool(items, np.array(_mapped(path, "bool" if is_multi else "int64", shape)), np.arange(n_images))
+    load = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
+    hashes = np.array(_mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2)))
+    how = hashes, entry["digest"], entry["identified_by"], known_broken
+    of_label = ("bool", (n_images, n_classes)) if found["multi_label"] else ("int64", (n_images,))
+    labels = np.array(_mapped(folder / f"{role}_labels.npy", *of_label))
+    return Pool(CachedDataset(load, f"{role} in {folder}", fitted_channels, *how), labels, np.arange(n_images))
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """A read-only array, mapped into memory; DataError for a file that has another one or is damaged."""
     try:
         array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(f"it must be {dtype} of {shape}, got {array.dtype} of {array.shape}")
     except Exception as error:
         # A damaged header makes NumPy raise exceptions of any kind.
         raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
-    if array.dtype != dtype or array.shape != shape:
-        raise DataError(f"{path} must be {dtype} of {shape}, got {array.dtype} of {array.shape}; prepare anew")
     return array
 
 

@@ -25,10 +25,6 @@ def one_pass(stream: BatchStream) -> list[list[int]]:
     return [numbers(stream.next()) for _ in range(stream.batches_per_pass)]
 
 
-def images_of_one_pass(stream: BatchStream) -> list[int]:
-    return [number for batch in one_pass(stream) for number in batch]
-
-
 def test_every_image_comes_once_per_pass_with_its_label() -> None:
     for n, batch_size in ((12, 4), (12, 1), (7, 7)):
         stream = BatchStream(numbered(n), batch_size, seed=0)
@@ -43,7 +39,7 @@ def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> 
     assert stream.batches_per_pass == 2
     dropped: set[int] = set()
     for _ in range(30):
-        seen = images_of_one_pass(stream)
+        seen = [number for batch in one_pass(stream) for number in batch]
         assert len(set(seen)) == 8
         dropped |= set(range(11)) - set(seen)
     assert dropped == set(range(11))

@@ -1,7 +1,6 @@
 """Named datasets: digits, and torchvision's from small files in their formats."""
 
 import pickle
-import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,34 +51,6 @@ def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> No
     assert (levels.min(), levels.max(), len(np.unique(levels))) == (0, 255, 17)
     assert torch.equal(data.images[:, 0], data.images[:, 1])
     assert torch.equal(data.images[:, 0], data.images[:, 2])
-
-
-# FashionMNIST: the idx format, big-endian sizes behind a magic number.
-
-
-def write_fashion(root: Path, part: str, pixels: np.ndarray, labels: np.ndarray) -> None:
-    folder = root / "FashionMNIST" / "raw"
-    folder.mkdir(parents=True, exist_ok=True)
-    header = struct.pack(">IIII", 0x0803, *pixels.shape)
-    (folder / f"{part}-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
-    label_header = struct.pack(">II", 0x0801, len(labels))
-    (folder / f"{part}-labels-idx1-ubyte").write_bytes(label_header + labels.astype(np.uint8).tobytes())
-
-
-def test_fashion_mnist_is_read_from_torchvisions_raw_files(tmp_path: Path) -> None:
-    train, test = pixels_of(N_TRAIN, 28, 28), pixels_of(N_TEST, 28, 28)
-    write_fashion(tmp_path, "train", train, labels_of(N_TRAIN))
-    write_fashion(tmp_path, "t10k", test, labels_of(N_TEST)[::-1])
-    source = builtin_source("fashionmnist", tmp_path, False)
-    data = read(source.train, 28)
-    assert all(np.array_equal(data.images[:, channel], train) for channel in range(3))
-    assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
-    assert (source.class_names[0], len(source.class_names)) == ("T-shirt/top", 10)
-    assert NATIVE_IMAGE_SIZES["fashionmnist"] == 28
-    assert source.test is not None
-    tested = read(source.test().take(np.array([3, 4])), 28)
-    assert np.array_equal(tested.images[:, 0], test[3:5])
-    assert tested.labels.tolist() == [6, 5]
 
 
 # CIFAR: pickled rows of 3,072 bytes, the red, green and blue plane one after the other.
@@ -178,15 +149,3 @@ def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validatio
     assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
     assert len(evaluation.test.opened()) == 9
     assert NATIVE_IMAGE_SIZES["imagenet"] == 224
-
-
-# What is refused.
-
-
-@pytest.mark.parametrize("name", ["cifar10", "svhn", "fashionmnist"])
-def test_missing_files_are_reported_in_one_line_that_says_what_to_do(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError) as raised:
-        load_search_data(DataConfig(data=name, data_root=str(tmp_path)))
-    message = str(raised.value)
-    assert len(message.splitlines()) == 1
-    assert all(word in message for word in (name, str(tmp_path), "--data-root", "--download"))

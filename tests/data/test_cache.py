@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from own_formats import WRITERS, write_images
-from streamed_folders import SIZE, passes, write_folder
+from streamed_folders import SIZE, write_folder
 from test_levels import write_folder as write_deep_folder
 
 from hba.data import load_evaluation_data, load_search_data, prepare
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import Images, LazySplit
 from hba.data.leakage import SeenImages, all_hashes
-from hba.data.loader import BatchStream, StreamedImages
 from hba.errors import DataError, HbaError
 
 
@@ -85,17 +83,6 @@ def test_named_data_deep_images_and_several_labels_can_be_prepared(tmp_path: Pat
     np.savez(tmp_path / "a.npz", images=images, labels=labels[:, 0, 0, :3] % 2)
     prepare(tmp_path / "a.npz", tmp_path / "a.hba", image_size=SIZE)
     alike(config_of(tmp_path / "a.npz", image_size=SIZE), config_of(tmp_path / "a.hba"))
-
-
-def test_streamed_batches_colours_and_fingerprints(tmp_path: Path) -> None:
-    prepare(write_folder(tmp_path / "images", 10), tmp_path / "out", image_size=SIZE)
-    kept = load_search_data(config_of(tmp_path / "out")).train
-    for workers in (0, 2):
-        streamed = load_search_data(config_of(tmp_path / "out", stream=True, workers=workers)).train
-        assert isinstance(streamed, StreamedImages)
-        pairs = zip(passes(BatchStream(kept, 4, seed=1), 7), passes(BatchStream(streamed, 4, seed=1), 7), strict=True)
-        assert all(torch.equal(*pair) for pair in pairs)
-        assert (streamed.mean_color(), streamed.std_color()) == (kept.mean_color(), kept.std_color())
 
 
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:

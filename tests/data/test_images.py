@@ -141,10 +141,6 @@ def test_datasets_of_all_kinds_are_read_once() -> None:
     assert load_search_data(config(), None, Subset(named, range(12))).class_names == ("cat", "dog")
     pair = load_evaluation_data(config(train_size=10), None, (named, Pictures(6)))
     assert (len(pair.train), pair.n_test, pair.class_names) == (10, 6, ("cat", "dog"))
-    told: list[tuple[int, int]] = []
-    images = from_dataset(Pictures(3), image_size=4, on_read=lambda *counts: told.append(counts))
-    assert images.images.shape == (3, 3, 4, 4)
-    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_what_is_no_dataset_of_pairs_is_refused() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import torchvision.datasets
 from PIL import Image
 from test_builtin import N_TEST, N_TRAIN, labels_of, pixels_of, write_svhn
@@ -13,9 +12,7 @@ from torch import Tensor
 
 import hba
 import hba.data.reading
-from hba.data import LabelledImages
-from hba.data.images import LazySplit
-from hba.data.reading import Levels, SkippedFile
+from hba.data.reading import Levels
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_evaluation.callbacks import EvaluationPlan
@@ -111,19 +108,3 @@ def test_the_test_file_of_a_dataset_is_not_opened_before_the_last_step(
     assert events.seen.count("test") == 1
     assert events.before_first("test") == ["train", *["step"] * N_STEPS]
     assert result.test_images == N_TEST
-
-
-def test_what_is_held_back_is_read_once_and_moved_with_what_was_read() -> None:
-    reads: list[LabelledImages] = []
-
-    def read() -> LabelledImages:
-        reads.append(
-            LabelledImages(torch.zeros(3, 3, 8, 8).byte(), torch.zeros(3).long(), (SkippedFile("a", "cut off"),))
-        )
-        return reads[0]
-
-    split = LazySplit(read, 4)
-    moved = split.to(torch.device("cpu"))
-    assert (split.n_known, split.left_out, reads) == (4, (), [])
-    assert len(moved.to(torch.device("cpu")).opened()) == len(moved.opened()) == 3
-    assert (len(reads), len(moved.left_out)) == (2, 1)

@@ -7,11 +7,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from hba.data.config import DataConfig
-from hba.data.images import EvaluationData, LabelledImages, SearchData, hashes_of
+from hba.data.images import EvaluationData, SearchData
 from hba.data.leakage import SeenCount, SeenImages, all_hashes
 from hba.data.load import load_evaluation_data, load_search_data
 from hba.utils.files import open_regular
@@ -117,19 +116,6 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
     # About 25 of 120 are compared; 15 points is more than three standard errors of a share of 0.8.
     assert count.n_seen == pytest.approx(len(was_seen & tested), abs=0.25 * 120)
     assert count_in(seen, folder).n_seen == 0
-
-
-def test_pixels_in_memory_are_known_by_what_they_are() -> None:
-    images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    labels = torch.zeros(30, dtype=torch.int64)
-    seen_parts = (LabelledImages(images[:12], labels[:12]), LabelledImages(images[12:20], labels[12:20]))
-    found = hashes_of(None, seen_parts), hashes_of(None, [LabelledImages(images[15:].flip(0), labels[15:])])
-    assert found[0] is not None
-    assert found[1] is not None
-    seen = SeenImages.from_json(SeenImages.of(*found[0]).to_json())
-    assert seen is not None
-    assert (seen.kind, seen.n_images) == (found[1][0], 20)
-    assert seen.overlap(found[1][1]) == SeenCount(5, 15, is_estimate=False)
 
 
 def test_records_of_earlier_versions_are_read_and_anything_else_is_none() -> None:

@@ -97,11 +97,3 @@ def test_the_shorter_side_is_resized_as_by_pil_and_the_middle_is_left(tmp_path: 
     left, top = round((width - 16) / 2), round((height - 16) / 2)
     expected = np.asarray(resized.crop((left, top, left + 16, top + 16)))
     assert np.array_equal(found.permute(1, 2, 0).numpy(), expected)
-
-
-def test_a_large_photo_keeps_what_is_where_when_it_is_made_small(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    photo = Image.fromarray(pixels.repeat(64, 0).repeat(64, 1))
-    image = read_image(save(tmp_path / "a.jpg", photo, quality=95), 8)
-    expected = np.asarray(photo.resize((8, 8), Image.Resampling.BILINEAR), dtype=int)
-    assert np.abs(image.permute(1, 2, 0).numpy() - expected).mean() < 4

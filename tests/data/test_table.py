@@ -229,13 +229,13 @@ def npz(place: Path, **arrays: Any) -> Path:
 
 def test_arrays_have_their_usual_names_and_shapes(tmp_path: Path) -> None:
     labels = np.arange(20) % 2
-    for train, test in (("train_images", "test_images"), ("x_train", "x_test"), ("X", "TestX")):
-        names = {one: one.replace("images", "labels").replace("x", "y").replace("X", "Y") for one in (train, test)}
-        if train == "X":
-            test, names = "x_test", {"X": "Y", "x_test": "y_test"}
-        data = npz(
-            tmp_path, **{train: noise(20, 8, 8), names[train]: labels, test: noise(4, 8, 8), names[test]: labels[:4]}
-        )
+    for names in (
+        "train_images train_labels test_images test_labels",
+        "x_train y_train x_test y_test",
+        "X Y X_test Y_test",
+    ):
+        arrays = noise(20, 8, 8), labels, noise(4, 8, 8), labels[:4]
+        data = npz(tmp_path, **dict(zip(names.split(), arrays, strict=True)))
         evaluation = load_evaluation_data(config_of(data))
         assert (len(evaluation.train), evaluation.n_test) == (20, 4)
     for shape in ((20, 8, 8), (20, 8, 8, 1), (20, 8, 8, 3), (20, 1, 8, 8), (20, 3, 8, 8), (20, 8, 8, 4), (20, 4, 8, 8)):
@@ -252,14 +252,6 @@ def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> 
     for channel in range(4):
         expected = Image.fromarray(images[0, ..., channel]).resize((8, 8), Image.Resampling.BILINEAR)
         assert np.array_equal(found.images[0, channel].numpy(), np.asarray(expected))
-
-
-def test_a_matrix_of_an_npz_file_is_several_labels_in_their_order(tmp_path: Path) -> None:
-    matrix = np.random.default_rng(1).integers(0, 2, (20, 3))
-    for dtype in (bool, np.uint8, np.float32):
-        source = find_source(config_of(npz(tmp_path, images=noise(20, 8, 8), labels=matrix.astype(dtype))))
-        assert source.class_names == ("0", "1", "2")
-        assert np.array_equal(source.train.labels, matrix.astype(bool))
 
 
 def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
