@@ -56,10 +56,7 @@ class EvaluationConfig(TrainingConfig):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
         if self.learning_rate_schedule == PLATEAU:
-            raise SettingsError(
-                f"learning_rate_schedule {PLATEAU} needs validation images, which an evaluation does not have; give "
-                "another, such as cosine, step or constant"
-            )
+            raise SettingsError(f"learning_rate_schedule {PLATEAU} is for searches only; choose cosine, for example")
         return self
 
     @property
@@ -81,10 +78,7 @@ class EvaluationConfig(TrainingConfig):
         if "val_size" in given:
             raise SettingsError("an evaluation has no validation split; omit val_size")
         if not (preset or has_own_network or "model" in given) and searched.get("model", "") is None:
-            raise SettingsError(
-                "the schedule was searched with a network of your own: choose a model to evaluate with, or in Python "
-                "give the network as network="
-            )
+            raise SettingsError("the schedule was searched with a network of your own; choose a model, or give network")
         default = find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")
         data = given.get("data") or default
         taken = inherited(searched, given, data, has_preset=preset is not None, has_own_network=has_own_network)

@@ -170,19 +170,12 @@ class TrainingConfig(DataConfig):
                 idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
                 raise SettingsError(f"{idle} has no effect without pretrained weights; give pretrained, or omit it")
         elif not self.model.startswith(PREFIX):
-            raise SettingsError(
-                f"pretrained has no effect on the model {self.model!r}, only on timm's, as in {PREFIX}resnet18; in "
-                "Python, a network of your own may bring its weights"
-            )
+            raise SettingsError(f"pretrained needs a model of timm, such as {PREFIX}resnet18, got {self.model!r}")
         if self.learning_rate_warm_up_epochs >= self.epochs:
-            raise SettingsError(
-                "learning_rate_warm_up_epochs must be fewer than all epochs, "
-                f"got {self.learning_rate_warm_up_epochs} of {self.epochs} epochs"
-            )
+            got = f"got {self.learning_rate_warm_up_epochs} of {self.epochs}"
+            raise SettingsError(f"learning_rate_warm_up_epochs must be fewer than all epochs, {got}")
         if self.baseline == "none" and self.baseline_like is not None:
-            raise SettingsError(
-                f"baseline none and baseline_like {self.baseline_like} contradict each other; omit one of them"
-            )
+            raise SettingsError(f"baseline none and baseline_like {self.baseline_like} exclude each other; omit one")
         return self
 
     @property
@@ -225,10 +218,7 @@ class CommonSearchConfig(TrainingConfig):
     def _check_plateau(self) -> Self:
         has_default = self.plateau_epochs == type(self).model_fields["plateau_epochs"].default
         if self.learning_rate_schedule != PLATEAU and not has_default:
-            raise SettingsError(
-                f"plateau_epochs has no effect where learning_rate_schedule is {self.learning_rate_schedule}; set it "
-                f"to {PLATEAU}, or omit plateau_epochs"
-            )
+            raise SettingsError(f"plateau_epochs needs learning_rate_schedule {PLATEAU}; set it, or omit the first")
         return self
 
     @property

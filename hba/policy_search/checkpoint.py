@@ -61,14 +61,12 @@ class RunFolder:
             what = f"{self.checkpoint} cannot be read ({reason_of(error)})"
             raise RunError(f"{what}; what was found is in {self.policy.name}, but cannot be resumed") from None
         if version != CHECKPOINT_VERSION:
-            raise RunError(
-                f"{self.checkpoint} is of another version of hba; resume it with that, or choose another --out"
-            )
+            raise RunError(f"{self.checkpoint} is of another version of hba; use that, or choose another --out")
         for name in {**identity, **stored}:
             if stored.get(name) != identity.get(name):
-                raise RunError(
-                    f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {identity.get(name)}); "
-                    "resume with the old one, or start anew with another --out"
+                change = (
+                    f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {identity.get(name)})"
                 )
+                raise RunError(f"{change}; resume with the old one, or choose another --out")
         found: dict[str, Any] = state
         return found

@@ -214,10 +214,8 @@ def from_config(
         now = {**config.flat(), "algorithm": name}
         for one in sorted(given.keys() - {*MAY_CHANGE}):
             if before[one] != now[one] and not (one == "epochs" and now[one] > before[one]):
-                raise SettingsError(
-                    f"a resumed run keeps its settings, and may only get more epochs; {path} has {one} "
-                    f"{reprlib.repr(before[one])} (given {reprlib.repr(now[one])})"
-                )
+                change = f"{path} has {one} {reprlib.repr(before[one])} (given {reprlib.repr(now[one])})"
+                raise SettingsError(f"a resumed run keeps its settings, and may only get more epochs; {change}")
         return config
     taken = of_earlier_run(before, given, has_own_network="model" in own)
     dropped = {

@@ -216,10 +216,7 @@ def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace,
     """Raise SettingsError for labels, channels or dropouts that the search cannot deal with."""
     algorithm = config.algorithm
     if is_multi_label(data.train.labels) and not algorithm.multi_label:
-        raise SettingsError(
-            f"the algorithm {algorithm.name} learns one label per image: take its losses and errors from "
-            "hba.training.criterion and set multi_label = True in its class, or choose the algorithm lookahead"
-        )
+        raise SettingsError(f"the algorithm {algorithm.name} learns one label per image; choose lookahead")
     check_channels(space.operations, data.train.n_channels)
     tuned = {one.own_name for one in space.regularizers if one.group == DROPOUT}
     if tuned and (missing := tuned - (known := dropouts(networks(0))).keys()):

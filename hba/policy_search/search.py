@@ -92,10 +92,8 @@ def search(
     if budget_seconds is not None:
         is_time = isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
         if not is_time or resume or size() > 1 or "epochs" in settings:
-            raise SettingsError(
-                "budget_seconds must be a number of seconds above 0, for a new search in one process whose epochs it "
-                f"chooses; got {budget_seconds!r}"
-            )
+            what = "a number of seconds above 0, for a new search in one process, without epochs"
+            raise SettingsError(f"budget_seconds must be {what}; got {budget_seconds!r}")
         settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, time.monotonic())
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
@@ -187,10 +185,8 @@ def _search(
     if isinstance(network, nn.Module):
         share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
-        raise SettingsError(
-            f"the algorithm {config.algorithm.name} searches in one process, got {size()}; start it without torchrun, "
-            "or choose the algorithm lookahead"
-        )
+        name = config.algorithm.name
+        raise SettingsError(f"the algorithm {name} searches in one process; omit torchrun, or choose lookahead")
     # Before the images are read, which may take long.
     device, start = local_device(config.device), config.network_start()
     if not isinstance(data, SearchData):

@@ -79,10 +79,8 @@ class CustomNetwork:
             if answer.shape != (2, n_classes):
                 raise ValueError(f"outputs must have the shape {(2, n_classes)}, got {tuple(answer.shape)}")
         except Exception as error:
-            raise SettingsError(
-                f"the network {self.name} cannot be trained on images of shape {shape} in {n_classes} classes "
-                f"({reason_of(error)})"
-            ) from None
+            what = f"images of shape {shape} in {n_classes} classes"
+            raise SettingsError(f"the network {self.name} cannot be trained on {what} ({reason_of(error)})") from None
 
 
 def check_trainable(network: nn.Module) -> None:

@@ -116,10 +116,7 @@ def _by_epoch(augmentation: Augmentation, epochs: int, train: Images) -> list[tu
     with single_process():
         augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:
-        kind = type(augmentation).__name__
-        raise SettingsError(
-            f"{kind}.by_epoch must return one function for each of {epochs} epochs, got {len(augments)}"
-        )
+        raise SettingsError(f"{type(augmentation).__name__}.by_epoch must return {epochs} functions, one per epoch")
     if size() > 1 and not getattr(augmentation, "shares_batches", False):
         augments = [partial(_on_whole_batch, augment) for augment in augments]
     regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
