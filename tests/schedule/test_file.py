@@ -9,15 +9,15 @@ import jsonschema
 import numpy as np
 import pytest
 from fuzzed import check_schedule, schedule_texts
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
 from own_operations import DARKEN, GAMMA, gamma
+from tuned_schedules import alone, both
 
 import hba
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.regularization.groups import REGULARIZERS
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.file import json_schema, parse, reading
 from hba.schedule.schedule import Schedule
@@ -88,51 +88,16 @@ def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
         search_space("hba", ["Rotate", "Invert"], "bilinear"),
         SearchSpace((OPERATIONS["Rotate"].with_range((30.0, 1.0)),), copies=1, count_probabilities=(0.5, 0.5)),
     ]
-    for space in spaces:
-        ends = Schedule(space, np.array(space.ranges).T)
-        for schedule in (random_schedule(space, 40, fill=(1 / 3,), provenance=provenance), ends):
-            schedule.save(tmp_path / "a.json")
-            found = Schedule.load(tmp_path / "a.json")
-            assert found.values.tobytes() == schedule.values.tobytes()
-            assert (found.space, found.fill, dict(found.provenance)) == (space, schedule.fill, schedule.provenance)
-
-
-@st.composite
-def regularizers(draw: st.DrawFn) -> Hyperparameter:
-    """Of one of hba's groups, with ranges of any size."""
-    group = draw(st.sampled_from(sorted(REGULARIZERS)))
-    own = draw(st.sampled_from(["", "a", "features.3.conv", "λ", 'quote"']))
-    scale: Any = draw(st.sampled_from(["linear", "log"]))
-    ends = st.floats(1e-9 if scale == "log" else -1e9, 1e9)
-    low, high = sorted(draw(st.lists(ends, min_size=2, max_size=2, unique=True)))
-    unit = draw(st.sampled_from([None, "pixels"]))
-    name = f"{group}.{own}" if own else group
-    return Hyperparameter(name, low, high, draw(st.floats(low, high)), scale, draw(st.booleans()), unit)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    data=st.data(),
-    tuned=st.lists(regularizers(), max_size=3, unique_by=lambda one: one.name),
-    epochs=st.integers(1, 4),
-    searches_count=st.booleans(),
-)
-def test_any_spread_and_any_regularizers_are_read_back_to_the_last_bit(
-    data: st.DataObject, tuned: list[Hyperparameter], epochs: int, searches_count: bool
-) -> None:
-    has_operations = not tuned or data.draw(st.booleans())
-    counts = (0.25, 0.75) if has_operations else (1.0,)
-    space = SearchSpace(PAIR if has_operations else (), 1, counts, searches_count and has_operations, tuple(tuned))
-    rows = [[data.draw(st.floats(*bounds)) for bounds in space.ranges] for _ in range(epochs)]
-    numbers = st.lists(st.floats(0, 1e300), min_size=space.n_of_policy, max_size=space.n_of_policy)
-    spread = np.zeros((epochs, space.n))
-    spread[:, : space.n_of_policy] = data.draw(st.one_of(st.floats(0, 9), numbers))
-    schedule = Schedule(space, np.array(rows), spread=spread)
-    found = loaded(schedule.text())
-    assert found.space == space
-    assert found.values.tobytes() == schedule.values.tobytes()
-    assert found.spread.tobytes() == schedule.spread.tobytes()
-    jsonschema.validate(json.loads(schedule.text()), json_schema())
+    schedules = [random_schedule(space, 40, fill=(1 / 3,), provenance=provenance) for space in spaces]
+    schedules += [Schedule(space, np.array(space.ranges).T) for space in spaces]
+    spreads = (0.1, [[1 / 3, 1e300, 0.0, 0, 0, 0, 0]] * 3, [[0.1], [0.2], [3]])
+    for schedule in (*schedules, *map(both, spreads), alone()):
+        schedule.save(tmp_path / "a.json")
+        found = Schedule.load(tmp_path / "a.json")
+        assert found.values.tobytes() == schedule.values.tobytes()
+        assert found.spread.tobytes() == schedule.spread.tobytes()
+        assert (found.space, found.fill, found.provenance) == (schedule.space, schedule.fill, schedule.provenance)
+        jsonschema.validate(json.loads(schedule.text()), json_schema())
 
 
 MISSING = object()

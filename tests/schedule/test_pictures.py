@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from scipy.special import expit, logit
 from torch import Tensor
 from tuned_schedules import NAMES, OTHERS, alone, both, of_affine
 
@@ -81,29 +80,6 @@ def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
     ):
         expected = [([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"]) for copy in range(1, copies + 1)]
         assert lines_of(axes) == expected
-
-
-def ends_of(axes: Any) -> list[tuple[list[float], list[float]]]:
-    """Lower and upper ends of each band over three epochs."""
-    bands = []
-    for drawn in axes.collections:
-        points = drawn.get_paths()[0].vertices
-        at = [sorted({y for x, y in points.tolist() if x == epoch}) for epoch in (1, 2, 3)]
-        bands.append(([ys[0] for ys in at], [ys[-1] for ys in at]))
-    return bands
-
-
-def test_bands_go_one_spread_to_either_side_of_each_line(tmp_path: Path, figures: list[Any]) -> None:
-    schedule = random_schedule(3, 2, ("Rotate",)).with_spread(0.5, probabilities=False)
-    draw_schedule(schedule, tmp_path / "a.png")
-    (probabilities, magnitudes) = [axes for axes in figures[0].axes if axes.get_title() or axes.get_ylabel()]
-    for copy, (below, above) in enumerate(ends_of(magnitudes)):
-        logits = logit(schedule.values[:, 2 * copy + 1] / 30)
-        assert below == pytest.approx((30 * expit(logits - 0.5)).tolist())
-        assert above == pytest.approx((30 * expit(logits + 0.5)).tolist())
-    assert all(below == above for below, above in ends_of(probabilities)), "they have no spread"
-    assert figures[0].get_suptitle().endswith("one line per copy, bands: one spread to either side")
-    assert len(lines_of(magnitudes)) == len(magnitudes.collections) == 2
 
 
 RED, GREEN = (200, 30, 20), (10, 180, 40)

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 from scipy.special import expit, logit
-from scipy.stats import norm
 from tuned_schedules import NAMES, OTHERS, alone, both
 
 import hba
@@ -184,15 +182,6 @@ def test_reach_is_what_draws_say() -> None:
         counted = (operations >= 0).sum(dim=1)
         numbers = [(counted == k).double().mean().item() for k in range(len(found.numbers))]
         assert found.numbers == pytest.approx(numbers, abs=0.005)
-
-
-def test_a_spread_makes_probabilities_their_means_over_images() -> None:
-    bare = of_probabilities((0.3, 0.8, 0.5), 1, (0.2, 0.3, 0.5))
-    means = tuple(
-        quad(lambda x, p=p: expit(logit(p) + 1.5 * x) * norm.pdf(x), -12, 12)[0] for p in bare.values[0].tolist()
-    )
-    found, expected = reach(bare.with_spread(1.5), 0), reach(of_probabilities(means, 1, (0.2, 0.3, 0.5)), 0)
-    assert list(found.shares.values()) == pytest.approx(list(expected.shares.values()), abs=1e-6)
 
 
 def test_regularizers_have_their_values_and_where_they_began() -> None:

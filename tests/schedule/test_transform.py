@@ -154,17 +154,14 @@ def test_what_is_no_image_passes_through_beside_one() -> None:
 def test_samples_without_one_image_are_refused() -> None:
     transform = PolicyTransform(inverting(1.0))
     picture, mask = Image.fromarray(array(6, 5, 3)), Image.fromarray(array(6, 5))
-    for sample in [
-        *[{"label": 3}, {}, torch.zeros(4), (torch.zeros(4, 4), 1), np.zeros((4, 4, 3), np.float32), array(4, 4, 4)],
-        *[{"image": np.zeros((4, 4), np.uint16)}, array(3, 8, 8), array(2, 8, 8, 3), np.arange(5)],
-    ]:
+    floats, four = np.zeros((4, 4, 3), np.float32), array(4, 4, 4)
+    for sample in ({"label": 3}, {}, torch.zeros(4), (torch.zeros(4, 4), 1), floats, four, array(2, 8, 8, 3)):
         with pytest.raises(TypeError, match="must hold one image, got 0"):
             transform(sample)
-    for image, other in [(picture, mask), (picture, array(6, 5)), (array(6, 5, 3), array(6, 5)),
-                         (tv_tensors.Image(levels(3, 6, 5)), mask), (levels(3, 6, 5), array(6, 5))]:  # fmt: skip
-        for several in [(image, other, 3), ({"image": image, "mask": other},), ([other, image],)]:
-            with pytest.raises(TypeError, match="must hold one image, got 2"):
-                transform(*several)
+    image = tv_tensors.Image(levels(3, 6, 5))
+    for one, other in ((picture, mask), (picture, array(6, 5)), (image, mask), (levels(3, 6, 5), array(6, 5))):
+        with pytest.raises(TypeError, match="must hold one image, got 2"):
+            transform({"image": one, "others": [other, 3]})
 
 
 def test_images_of_other_kinds_are_refused() -> None:
@@ -172,12 +169,9 @@ def test_images_of_other_kinds_are_refused() -> None:
     for mode in ("RGBA", "P", "LA", "1", "CMYK", "I;16", "I", "F"):
         with pytest.raises(TypeError, match=f"got {mode}"):
             transform(Image.new(mode, (8, 8)))
-    for dtype in (torch.int64, torch.bool, torch.complex64):
-        with pytest.raises(TypeError, match=f"uint8 or floating point.*, got {dtype}"):
-            transform(torch.ones(3, 4, 4).to(dtype))
-    for shape in ((2, 4, 4), (4, 4, 3), (5, 4, 8, 8)):
-        with pytest.raises(TypeError, match="C 1 or 3"):
-            transform(torch.zeros(shape))
+    for image in (levels(3, 4, 4).long(), levels(3, 4, 4).bool(), levels(2, 4, 4), levels(5, 4, 8, 8)):
+        with pytest.raises(TypeError, match=f"got {image.dtype} of shape"):
+            transform(image)
     for value in (-0.6, 1.6, 255.0, math.nan, math.inf):
         image = torch.full((3, 4, 4), 0.5)
         image[0, 1, 2] = value
