@@ -125,15 +125,15 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     classes = classes_line(data.class_names, len(data.left_out), plan.folder)
     yield f"{len(data.train):,} training{test} images of {classes}"
     yield (
-        f"{plan.model} on {plan.device}, {config.side}x{config.side} pixels, "
+        f"{plan.result.model} on {plan.device}, {config.side}x{config.side} pixels, "
         f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
     )
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
     where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
     seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
-    n_kept = len(plan.rows) * config.seeds - plan.n_trainings
+    names, n_kept = [row.name for row in plan.result.rows], sum(len(row.seeds) for row in plan.result.rows)
     kept = f" and {n_kept} that are kept" if n_kept else ""
-    yield f"trainings: {plan.n_trainings}{kept} ({', '.join(plan.rows)}; {seeds}){at_a_time}{where}"
+    yield f"trainings: {plan.n_trainings}{kept} ({', '.join(names)}; {seeds}){at_a_time}{where}"
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"
     yield from plan.notes

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
+from hba.report.results import EvaluationResult
 from hba.training.metrics import Measured
 from hba.utils.progress import ProgressBar, event_writer_class
 
@@ -15,16 +16,15 @@ from hba.utils.progress import ProgressBar, event_writer_class
 class EvaluationPlan:
     """Known once the training images are read, before the first training.
 
-    data: its test split is not opened yet. model: the network's name, or the class of the user's own. device: such as
-    cuda:0. rows: names, the schedule's first. n_trainings: those still to do. jobs: trainings at a time. folder: of
-    results.json. notes: sentences to read before the numbers.
+    data: its test split is not opened yet. result: all rows, with the trainings that are done already. device: such as
+    cuda:0. n_trainings: those still to do. jobs: trainings at a time. folder: of results.json. notes: sentences to read
+    before the numbers.
     """
 
     config: EvaluationConfig
     data: EvaluationData
-    model: str
+    result: EvaluationResult
     device: str
-    rows: tuple[str, ...]
     n_trainings: int
     jobs: int
     folder: Path | None

@@ -179,9 +179,8 @@ def _train_all(
     plan = EvaluationPlan(
         config=run.config,
         data=run.data,
-        model=run.result.model,
+        result=run.result,
         device=executor.description,
-        rows=tuple(row.name for row in run.rows),
         n_trainings=len(jobs),
         jobs=min(executor.n_jobs, max(1, len(jobs))),
         folder=folder,

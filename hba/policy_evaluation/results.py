@@ -40,9 +40,16 @@ class Evaluation:
         self.config, self.rows, self.data, self.folder, self.stored = config, rows, data, folder, stored
         self._began = time.monotonic()
         trained = {row.name: row for row in stored.rows} if stored else {}
-        fingerprint = data.train.fingerprint()
+        found = data.train.fingerprint()
+        kept: Any = {
+            "test_images": 0,
+            "skipped_images": 0,
+            "fingerprints": {"training": fingerprint},
+            "environment": {},
+        }
         if stored:
-            check_same("training images", stored.fingerprints.get("training"), fingerprint, folder)
+            check_same("training images", stored.fingerprints.get("training"), found, folder)
+            kept = {name: getattr(stored, name) for name in (*kept, "wall_seconds")}
         self.result = EvaluationResult(
             class_names=data.class_names,
             rows=tuple(
@@ -50,15 +57,11 @@ class Evaluation:
             ),
             settings={**config.model_dump(), **({"model": None} if rows[0].own_network else {})},
             train_images=len(data.train),
-            test_images=stored.test_images if stored else 0,
-            skipped_images=stored.skipped_images if stored else 0,
-            fingerprints=stored.fingerprints if stored else {"training": fingerprint},
-            environment=stored.environment if stored else {},
             searched=searched,
             own_network=rows[0].network_definition,
             pretrained=rows[0].weights,
             error=error_of(data.train.labels),
-            wall_seconds=stored.wall_seconds if stored else 0.0,
+            **kept,
         )
 
     def missing(self) -> list[tuple[RowConfig, int]]:

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,14 +39,12 @@ def _constant(schedule: Schedule, values: Callable[[Hyperparameter], float]) -> 
     return Schedule(schedule.space, np.array([[values(one) for one in schedule.space.regularizers]]))
 
 
-BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = MappingProxyType(
-    {
-        "none": lambda schedule: _constant(schedule, lambda one: one.low),
-        "start": lambda schedule: _constant(schedule, lambda one: one.initial),
-        "static": Schedule.averaged,
-        "final": lambda schedule: schedule.only(schedule.epochs - 1),
-    }
-)
+BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
+    "none": lambda schedule: _constant(schedule, lambda one: one.low),
+    "start": lambda schedule: _constant(schedule, lambda one: one.initial),
+    "static": Schedule.averaged,
+    "final": lambda schedule: schedule.only(schedule.epochs - 1),
+}
 """By name, a fixed regularization made of a schedule: every value at the least of its range; where its search began;
 the mean of all its epochs; its last row.
 """
