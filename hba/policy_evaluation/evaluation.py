@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
+from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
 from hba.data.labels import error_note
-from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data
+from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data, name_of_dataset
 from hba.data.reading import save_left_out
 from hba.distributed.collectives import (
     broadcast_from_rank0,
@@ -30,12 +32,11 @@ from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
-from hba.policy_evaluation.leakage import leakage_reports
+from hba.policy_evaluation.leakage import leakage_reports, settings_of
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
-from hba.policy_evaluation.settings import settle
 from hba.preprocessing import network_input_size
 from hba.report.page import report_at_the_end
-from hba.report.results import EvaluationResult
+from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
@@ -284,3 +285,52 @@ def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, de
         is_cpu = device is not None and device.type == "cpu"
         asked = torch.get_num_threads() if is_cpu and not data.is_streamed and size() == 1 else 1
     return max(1, min(asked, n_trainings))
+
+
+def settle(
+    schedule: Schedule,
+    data: object,
+    preset: str | None,
+    earlier: str | Path | None,
+    settings: Mapping[str, Any],
+    *,
+    has_own_network: bool,
+) -> tuple[EvaluationConfig, tuple[str, ...]]:
+    """The checked settings, and a note on settings that come from a search on other data.
+
+    The given settings override those of the earlier evaluation, these those of the preset, these those of the search.
+    data and earlier (config) as in `evaluate`. has_own_network: it replaces the setting `model`. Raises SettingsError
+    where the data are not known.
+    """
+    if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
+        raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
+    if data is not None:
+        name: Any = data.name if isinstance(data, EvaluationData) else data
+        name = name_of_dataset(data, settings) if is_dataset(data) else name
+        settings = {**settings, "data": name}
+    if earlier is not None:
+        if preset:
+            raise SettingsError("config has all settings of an earlier run; omit preset")
+        in_memory = not isinstance(data, str | Path | None)
+        settings = {**_of_earlier(Path(earlier), settings, has_own_network, in_memory), **settings}
+    searched = settings_of(schedule)
+    if not ({"data"} & {*settings, *searched} or preset) and schedule.provenance:
+        raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
+
+    config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+    if isinstance(data, EvaluationData) and "image_size" not in settings:
+        settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
+        config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+    is_elsewhere = preset is None and searched.get("data", config.data) != config.data
+    note = f"settings as in the search on {searched.get('data')} where none are given; {RESULTS_NAME} lists them"
+    return config, (note,) if is_elsewhere else ()
+
+
+def _of_earlier(path: Path, given: Mapping[str, Any], has_own_network: bool, in_memory: bool) -> dict[str, Any]:
+    """The settings of an earlier evaluation that apply; not its device, which may not be on this machine."""
+    file = path / RESULTS_NAME if path.is_dir() else path
+    stored = {name: value for name, value in read_results(file).settings.items() if name != "val_size"}
+    if stored.get("model") is None and "model" not in given and not has_own_network:
+        raise SettingsError(f"{file} is of a network of your own: give it as network= in Python, or choose a model")
+    found = of_earlier_run(stored, resolved_data(given), has_own_network=has_own_network)
+    return {name: value for name, value in found.items() if not (in_memory and name in DataConfig.model_fields)}

@@ -40,15 +40,10 @@ class Evaluation:
         self.config, self.rows, self.data, self.folder, self.stored = config, rows, data, folder, stored
         self._began = time.monotonic()
         trained = {row.name: row for row in stored.rows} if stored else {}
-        found = data.train.fingerprint()
-        kept: Any = {
-            "test_images": 0,
-            "skipped_images": 0,
-            "fingerprints": {"training": fingerprint},
-            "environment": {},
-        }
+        prints = {"training": data.train.fingerprint()}
+        kept: Any = {"test_images": 0, "skipped_images": 0, "fingerprints": prints, "environment": {}}
         if stored:
-            check_same("training images", stored.fingerprints.get("training"), found, folder)
+            check_same("training images", stored.fingerprints.get("training"), prints["training"], folder)
             kept = {name: getattr(stored, name) for name in (*kept, "wall_seconds")}
         self.result = EvaluationResult(
             class_names=data.class_names,
