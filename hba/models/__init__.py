@@ -13,7 +13,7 @@ from hba.errors import SettingsError
 from hba.models.pyramidnet import PyramidNet
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake
-from hba.models.stn_networks import MLP, VGG16STN, AlexNet, AlexNetSTN, SimpleCNN
+from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN
 from hba.models.timm_networks import PREFIX, Start, find_timm_network
 from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
@@ -38,7 +38,6 @@ MODELS: Mapping[str, Build] = MappingProxyType(
         "shake-shake-26-2x96d": partial(ShakeShake, 96),
         "shake-shake-26-2x112d": partial(ShakeShake, 112),
         "pyramidnet-272-200": partial(PyramidNet, 272, 200),
-        "alexnet": AlexNet,
         "alexnet-stn": partial(AlexNetSTN, 64),
         "vgg-16-stn": partial(VGG16STN, 64),
         "simple-cnn": partial(SimpleCNN, 32),

@@ -8,27 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.models.wide_resnet import conv, uniform_per_image
+from hba.models.wide_resnet import conv, three_stages, uniform_per_image
 
 
 class ShakeShake(nn.Module):
-    """Shake-Shake-Image 26 2x<width>d: (B, in_channels, H, W) to (B, n_classes) logits.
-
-    Three stages of four blocks, with width, 2 width and 4 width channels, after a stem of 16.
-    """
+    """Shake-Shake-Image 26 2x<width>d: (B, in_channels, H, W) to (B, n_classes) logits."""
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
         self.conv = conv(in_channels, 16, kernel_size=3)
         self.bn = nn.BatchNorm2d(16)
-        blocks: list[nn.Module] = []
-        channels = 16
-        for stage, stride in enumerate((1, 2, 2)):
-            for block in range(4):
-                blocks.append(_Block(channels, width * 2**stage, stride if block == 0 else 1))
-                channels = width * 2**stage
-        self.blocks = nn.Sequential(*blocks)
-        self.linear = nn.Linear(channels, n_classes)
+        self.blocks = three_stages(_Block, width, n_blocks=4)
+        self.linear = nn.Linear(4 * width, n_classes)
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -84,9 +75,5 @@ class _Shortcut(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
-        shifted = F.pad(x, (1, -1, 1, -1))
-        paths = [self.conv1(self._subsample(x)), self.conv2(self._subsample(shifted))]
-        return self.bn(torch.cat(paths, dim=1))
-
-    def _subsample(self, x: Tensor) -> Tensor:
-        return x[:, :, :: self.stride, :: self.stride]
+        first, shifted = (one[:, :, :: self.stride, :: self.stride] for one in (x, F.pad(x, (1, -1, 1, -1))))
+        return self.bn(torch.cat([self.conv1(first), self.conv2(shifted)], dim=1))

@@ -1,9 +1,8 @@
-"""AlexNet, and the networks for which STN (MacKay et al., ICLR 2019) and Delta-STN (Bae and Grosse, NeurIPS 2020) tune
-regularization.
+"""The networks for which Delta-STN (Bae and Grosse, NeurIPS 2020) tunes regularization.
 
-The latter are sequences of layers without BatchNorm, with a ReLU after each but the last. They have dropout modules
-where the public code of Delta-STN's authors has rates: `on_input`, and `after_<layer>` after the ReLU and the pooling
-of a layer. Those before linear layers drop whole channels. The rate is 0, which draws nothing, until it is set.
+They are sequences of layers without BatchNorm, with a ReLU after each but the last. They have dropout modules where the
+public code of Delta-STN's authors has rates: `on_input`, and `after_<layer>` after the ReLU and the pooling of a layer.
+Those before linear layers drop whole channels. The rate is 0, which draws nothing, until it is set.
 
 Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this makes no difference.
 """
@@ -12,8 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 
 class Convolution(NamedTuple):
@@ -118,39 +116,3 @@ class VGG16STN(_InLine):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
                 assert layer.bias is not None
                 nn.init.zeros_(layer.bias)
-
-
-class AlexNet(nn.Module):
-    """AlexNet (Krizhevsky, Sutskever and Hinton, NeurIPS 2012) for small images: (B, in_channels, H, W) to logits.
-
-    From that paper: five convolutions, three poolings, and two hidden linear layers of 4096, each after dropout of 0.5,
-    without BatchNorm. From Krizhevsky's later version for one column (2014): 64, 192, 384, 256 and 256 channels,
-    without response normalization. STN trains "AlexNet" on CIFAR-10 without further details. Our choice, as usual for
-    32x32: padding of 5 in the first convolution, and poolings of 2x2. The convolutions reduce 32x32 to 1x1; larger maps
-    are averaged.
-    """
-
-    def __init__(self, n_classes: int, in_channels: int = 3) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        widths = (in_channels, 64, 192, 384, 256, 256)
-        for number, (kernel_size, stride) in enumerate([(11, 4), (5, 1), (3, 1), (3, 1), (3, 1)]):
-            inputs, outputs = widths[number : number + 2]
-            layers += [nn.Conv2d(inputs, outputs, kernel_size, stride, padding=kernel_size // 2), nn.ReLU()]
-            if number in (0, 1, 4):
-                # Rounding up leaves at least one pixel of images smaller than 32x32.
-                layers.append(nn.MaxPool2d(2, ceil_mode=True))
-        self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Dropout(0.5),
-            nn.Linear(256, 4096),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(4096, 4096),
-            nn.ReLU(),
-            nn.Linear(4096, n_classes),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.adaptive_avg_pool2d(self.features(x), 1)
-        return self.classifier(x.flatten(1))

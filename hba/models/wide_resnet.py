@@ -4,6 +4,8 @@ Dropout is between the convolutions of a block, as in the paper (section 2.4). T
 it is set.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,6 +25,20 @@ def uniform_per_image(images: Tensor) -> Tensor:
     return draw_then_shard(len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device))
 
 
+def three_stages(block: Callable[[int, int, int], nn.Module], width: int, n_blocks: int) -> nn.Sequential:
+    """Stages of n_blocks blocks with width, 2 width and 4 width channels, after a stem of 16.
+
+    block: from channels before, channels after, and stride, which is 2 in the first block of the last two stages.
+    """
+    blocks: list[nn.Module] = []
+    channels = 16
+    for stage, stride in enumerate((1, 2, 2)):
+        for number in range(n_blocks):
+            blocks.append(block(channels, width * 2**stage, stride if number == 0 else 1))
+            channels = width * 2**stage
+    return nn.Sequential(*blocks)
+
+
 class WideResNet(nn.Module):
     """WRN-depth-width for small images: (B, in_channels, H, W) to (B, n_classes) logits; H and W at least 4.
 
@@ -31,18 +47,10 @@ class WideResNet(nn.Module):
 
     def __init__(self, depth: int, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        blocks_per_stage = (depth - 4) // 6
         self.conv = conv(in_channels, 16, kernel_size=3)
-        blocks: list[nn.Module] = []
-        channels = 16
-        for stage, stride in enumerate((1, 2, 2)):
-            stage_channels = 16 * 2**stage * width
-            for block in range(blocks_per_stage):
-                blocks.append(_Block(channels, stage_channels, stride if block == 0 else 1))
-                channels = stage_channels
-        self.blocks = nn.Sequential(*blocks)
-        self.bn = nn.BatchNorm2d(channels)
-        self.linear = nn.Linear(channels, n_classes)
+        self.blocks = three_stages(_Block, 16 * width, n_blocks=(depth - 4) // 6)
+        self.bn = nn.BatchNorm2d(64 * width)
+        self.linear = nn.Linear(64 * width, n_classes)
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -50,12 +50,7 @@ class Step(NamedTuple):
 
 @torch.no_grad()
 def apply_steps(
-    operations: Sequence[Operation],
-    chosen: Tensor,
-    magnitudes: Tensor,
-    positions: Tensor,
-    images: Tensor,
-    fill: Tensor,
+    operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, images: Tensor, fill: Tensor
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 

@@ -85,12 +85,7 @@ def _threads(process: int, count: int) -> ThreadPoolExecutor:
 
 @torch.no_grad()
 def apply_to_images(
-    operations: Sequence[Operation],
-    chosen: Tensor,
-    magnitudes: Tensor,
-    positions: Tensor,
-    images: Tensor,
-    fill: Tensor,
+    operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, images: Tensor, fill: Tensor
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, in their type, uint8 or floating point; the input is not changed.
 
