@@ -205,23 +205,6 @@ def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
 
 
 @dataclass(frozen=True)
-class Group:
-    """A regularizer, and its hyperparameters in a search space with their columns, by own name."""
-
-    regularizer: Regularizer
-    members: Mapping[str, tuple[int, Hyperparameter]]
-
-    def __call__(self, *arguments: Any, rows: Tensor, **further: Any) -> Tensor:
-        """rows (B, n): values of each image."""
-        assert self.regularizer.function is not None
-        values = {own: rows[:, column] for own, (column, _) in self.members.items()}
-        values |= {own: values[own].round() for own, (_, one) in self.members.items() if one.whole}
-        if self.regularizer.function is cutout:
-            further["most_holes"] = round(self.members["holes"][1].high)
-        return self.regularizer.function(*arguments, **values, **further)
-
-
-@dataclass(frozen=True)
 class Regularization:
     """The regularizers of a search space. hyperparameters: theirs, which begin at the column `first`."""
 
@@ -229,31 +212,29 @@ class Regularization:
     first: int
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
-        members: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
-        for column, one in enumerate(self.hyperparameters, self.first):
-            members.setdefault(one.group, {})[one.own_name] = (column, one)
-        groups = tuple(Group(find_regularizer(name), own) for name, own in members.items())
-        for group in groups:
-            wanted = {one.own_name for one in group.regularizer.hyperparameters}
-            if wanted and wanted != group.members.keys():
-                names = f"{', '.join(sorted(wanted))}, got {', '.join(group.members)}"
-                raise SettingsError(f"the regularizer {group.regularizer.name} must have {names}")
-        return groups
+    def members(self) -> Mapping[str, Mapping[str, tuple[int, Hyperparameter]]]:
+        """By the name of a regularizer, its hyperparameters with their columns by own name.
 
-    def _columns(self, *groups: str) -> dict[str, int]:
-        """Columns of the hyperparameters of some groups, by own name."""
-        numbered = enumerate(self.hyperparameters, self.first)
-        return {one.own_name: column for column, one in numbered if one.group in groups}
+        Raises SettingsError for a regularizer of which the space has only a part.
+        """
+        found: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
+        for column, one in enumerate(self.hyperparameters, self.first):
+            found.setdefault(one.group, {})[one.own_name] = (column, one)
+        for name, own in found.items():
+            wanted = {one.own_name for one in find_regularizer(name).hyperparameters}
+            if wanted and wanted != own.keys():
+                names = f"{', '.join(sorted(wanted))}, got {', '.join(own)}"
+                raise SettingsError(f"the regularizer {name} must have {names}")
+        return found
 
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
         """Columns of dropout rates, by module name."""
-        return self._columns(DROPOUT)
+        return {name: column for name, (column, _) in self.members.get(DROPOUT, {}).items()}
 
     @cached_property
     def weight_decay_column(self) -> int | None:
-        return next(iter(self._columns(WEIGHT_DECAY).values()), None)
+        return next((column for column, _ in self.members.get(WEIGHT_DECAY, {}).values()), None)
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
@@ -263,15 +244,15 @@ class Regularization:
 
     def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
         """Images (B, C, H, W) in [0, 1] after the policy. values: (n,), or (B, n) with a row for each image."""
-        for group in self._at("pixels"):
-            further = {"fill": fill} if group.regularizer.uses_fill else {}
-            images = group(images, generator, rows=values.expand(len(images), -1), **further)
+        for regularizer, own in self._at("pixels", values, len(images)):
+            further = {"fill": fill} if regularizer.uses_fill else {}
+            images = regularizer(images, generator, **own, **further)
         return images
 
     def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
         """The network's input (B, C, H, W)."""
-        for group in self._at("inputs"):
-            images = group(images, generator, rows=values.expand(len(images), -1))
+        for regularizer, own in self._at("inputs", values, len(images)):
+            images = regularizer(images, generator, **own)
         return images
 
     def penalty(self, outputs: Any, labels: Tensor, values: Tensor) -> Tensor:
@@ -279,14 +260,14 @@ class Regularization:
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
-        rows = values.expand(len(labels), -1)
-        of_outputs = [group(outputs, labels, rows=rows) for group in self._at("loss")]
-        of_states = [group(outputs.states, outputs.dropped, rows=rows) for group in self._at("states")]
-        return sum((one.mean() for one in of_outputs + of_states), values.new_zeros(()))
+        found = [regularizer(outputs, labels, **own) for regularizer, own in self._at("loss", values, len(labels))]
+        for regularizer, own in self._at("states", values, len(labels)):
+            found.append(regularizer(outputs.states, outputs.dropped, **own))
+        return sum((one.mean() for one in found), values.new_zeros(()))
 
     @property
     def has_penalty(self) -> bool:
-        return any(group.regularizer.place in IN_LOSS for group in self.groups)
+        return any(find_regularizer(name).place in IN_LOSS for name in self.members)
 
     def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
         """Set the dropout rates of a network and the weight decay of its optimizer to a row of values by name."""
@@ -295,5 +276,13 @@ class Regularization:
         for group in optimizer.param_groups if optimizer is not None and WEIGHT_DECAY in row else ():
             group["weight_decay"] = row[WEIGHT_DECAY]
 
-    def _at(self, place: Place) -> Iterator[Group]:
-        return (group for group in self.groups if group.regularizer.place == place)
+    def _at(self, place: Place, values: Tensor, n_images: int) -> Iterator[tuple[Regularizer, dict[str, Any]]]:
+        """The regularizers of a place, and for each the values by own name, one number for each image (B,)."""
+        rows = values.expand(n_images, -1)
+        for name, members in self.members.items():
+            if (regularizer := find_regularizer(name)).place == place:
+                own: dict[str, Any] = {name: rows[:, column] for name, (column, _) in members.items()}
+                own |= {name: own[name].round() for name, (_, one) in members.items() if one.whole}
+                if regularizer.function is cutout:
+                    own["most_holes"] = round(members["holes"][1].high)
+                yield regularizer, own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hba.errors import SettingsError
 
@@ -101,6 +101,10 @@ class Regularizer:
                 f"function and a place of {', '.join(get_args(Place))}, got {self.name!r} with {', '.join(names)} at "
                 f"{self.place!r}"
             )
+
+    def __call__(self, *arguments: Any, **values: Any) -> Tensor:
+        assert self.function is not None
+        return self.function(*arguments, **values)
 
     @property
     def tuned_as(self) -> str:
