@@ -26,6 +26,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.algorithm import Noisy
 from hba.algorithms.hypergradient import HyperLayers, update_phi
+from hba.algorithms.rewards import supported
 from hba.algorithms.state import HyperModel, InnerModel, L, Networks, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
@@ -33,7 +34,6 @@ from hba.config.training import CommonSearchConfig, NotNegative
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
-from hba.utils.files import reason_of
 from hba.utils.settings import DefaultText
 
 PopulationSize = Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")]
@@ -71,17 +71,10 @@ class PopulationModel(InnerModel):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
-        try:
-            of_each = vmap(partial(functional_call, self.template), randomness="different")
+        of_each = vmap(partial(functional_call, self.template), randomness="different")
+        # A layer may lack a batching rule, or BatchNorm get one number per channel.
+        with supported("training all members together", "a smaller population_size, another algorithm,"):
             return of_each({**self.weights, **self.buffers}, inputs)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError) as error:
-            # Such as a layer without a batching rule, or a BatchNorm of one number per channel.
-            raise SettingsError(
-                f"the members of the population cannot be trained together ({reason_of(error)}); choose a smaller "
-                "population_size, or another algorithm"
-            ) from None
 
     @torch.no_grad()
     def to_module(self, lam: Tensor) -> nn.Module:

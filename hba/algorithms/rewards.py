@@ -14,6 +14,7 @@ from hba.algorithms.scores import AugmentedBatch
 from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.training.criterion import losses_of
+from hba.utils.files import reason_of
 
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
@@ -102,20 +103,22 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
 @contextmanager
 def forward_mode(what: str, instead: str) -> Iterator[None]:
     """Context of a forward-mode pass that `what` needs. Raises SettingsError for a layer without such a derivative."""
+    with warnings.catch_warnings(), supported(what, instead):
+        # PyTorch warns about its own formulas when they are first used.
+        warnings.filterwarnings("ignore", r"`torch\.jit\.script")
+        yield
+
+
+@contextmanager
+def supported(what: str, instead: str) -> Iterator[None]:
+    """Context of a pass that PyTorch cannot make through every layer. Raises SettingsError where it fails."""
     try:
-        with warnings.catch_warnings():
-            # PyTorch warns about its own formulas when they are first used.
-            warnings.filterwarnings("ignore", r"`torch\.jit\.script")
-            yield
-    except (NotImplementedError, RuntimeError) as error:
-        # A custom autograd function, or code that uses NumPy, raises a RuntimeError.
-        is_untried = any(words in str(error) for words in ("autograd.Function", "doesn't have storage"))
-        if not isinstance(error, NotImplementedError) and not is_untried:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError | SettingsError):
             raise
-        raise SettingsError(
-            f"{what} needs the forward-mode derivative of every layer, and PyTorch has none for one of this network "
-            f"({str(error).splitlines()[0]}); choose {instead} or another network"
-        ) from None
+        problem = f"{what} does not work with this network ({reason_of(error)})"
+        raise SettingsError(f"{problem}; choose {instead} or another network") from None
 
 
 @contextmanager
