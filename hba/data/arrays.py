@@ -213,19 +213,14 @@ def _torchvision_pool(
 
 
 def from_dataset(
-    dataset: Dataset[Any] | Sequence[Any],
-    *,
-    image_size: int,
-    levels: Levels | None = None,
-    on_read: OnRead | None = None,
+    dataset: Dataset[Any] | Sequence[Any], *, image_size: int, on_read: OnRead | None = None
 ) -> LabelledImages:
     """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
 
     dataset: a Dataset with a length, or a list, of pairs (image, label), each read once; random transforms are drawn
-    once. An image is PIL's, or a tensor (C, H, W) or array (H, W, C), uint8 or floating point in [0, 1]; it is fitted
-    as the images of a folder are: the shorter side is resized to image_size pixels, and the centre cropped. levels:
-    those that become black and white in PIL images of more than 8 bits. on_read: called with the numbers of images that
-    are read and of all. DataError for anything but such pairs.
+    once. An image is PIL's with at most 8 bits, or a tensor (C, H, W) or array (H, W, C), uint8 or floating point in
+    [0, 1]; it is fitted as the images of a folder are: the shorter side is resized to image_size pixels, and the centre
+    cropped. on_read: called with the numbers of images that are read and of all. DataError for anything but such pairs.
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
         raise DataError(
@@ -237,7 +232,7 @@ def from_dataset(
     for number in range(len(dataset)):
         try:
             image, label = dataset[number]
-            images.append(fitted(_picture(image, levels), image_size, levels))
+            images.append(fitted(_picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
             raise DataError(
@@ -250,10 +245,10 @@ def from_dataset(
     return LabelledImages(torch.stack(images), torch.tensor(labels))
 
 
-def _picture(image: Any, levels: Levels | None) -> Image.Image:
+def _picture(image: Any) -> Image.Image:
     if isinstance(image, Image.Image):
-        if is_deep(image) and levels is None:
-            raise DataError("images have more than 8 bits: say by levels what is black and white")
+        if is_deep(image):
+            raise DataError("it has more than 8 bits; scale it to 8 bits")
         return image
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:

@@ -77,7 +77,7 @@ def cached_source(folder: Path, image_size: int) -> Source:
         if not FORMAT.items() <= found.items():
             raise ValueError("it has another format")
         pools = {role: partial(_pool, folder, role, found, entry) for role, entry in found["parts"].items()}
-        left_out = tuple(SkippedFile(name, reason) for name, reason in found["left_out"])
+        left_out = tuple(SkippedFile(*item) for item in found["left_out"])
         train, val = replace(pools["train"](), unused=left_out), pools["val"]() if "val" in pools else None
         size, names, facts = found["image_size"], tuple(found["class_names"]), found["facts"]
         facts = (*facts, f"images were prepared from {found['source']}")
@@ -96,7 +96,7 @@ def cached_source(folder: Path, image_size: int) -> Source:
 def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]) -> Pool:
     """The images of one part. found: the description; entry: that of the part."""
     n_images, size, n_classes = entry["images"], found["image_size"], len(found["class_names"])
-    known_broken = {row: SkippedFile(name, reason) for row, name, reason in entry["broken"]}
+    known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
     load = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
     hashes = np.array(_mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2)))
     how = hashes, entry["digest"], entry["identified_by"], known_broken
@@ -153,11 +153,11 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "multi_label": is_multi_label(source.train.labels),
         "test_size": source.test_size,
         "facts": source.facts,
-        "left_out": [(printable(item.path), item.reason) for item in left_out],
+        "left_out": [list(map(printable, item)) for item in left_out],
         "parts": parts,
     }
     write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
-    left_out += [SkippedFile(name, reason) for part in parts.values() for _, name, reason in part["broken"]]
+    left_out += [SkippedFile(*item) for part in parts.values() for _, *item in part["broken"]]
     n_images: Any = {role: part["images"] - len(part["broken"]) for role, part in parts.items()}
     return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
 
@@ -182,5 +182,5 @@ def _write_part(folder: Path, role: str, pool: Pool, on_read: OnRead | None) -> 
         "images": len(pool),
         "digest": digest.hexdigest(),
         "identified_by": pool.items.hashed_by,
-        "broken": [(row, printable(item.path), item.reason) for row, item in broken.items()],
+        "broken": [(row, *map(printable, item)) for row, item in broken.items()],
     }

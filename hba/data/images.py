@@ -125,13 +125,11 @@ class LabelledImages(Images):
 class LazySplit:
     """The test split: its images are read when they are first asked for, and kept from then on.
 
-    n_known: number of images, where it is known without opening their file. is_streamed: whether they will stay in
-    their files.
+    n_known: number of images, where it is known without opening their file.
     """
 
     read: Callable[[], Images] = field(repr=False)
     n_known: int | None = None
-    is_streamed: bool = False
     _images: Images | None = field(default=None, repr=False)
 
     def opened(self) -> Images:
@@ -141,7 +139,7 @@ class LazySplit:
 
     def to(self, device: torch.device) -> "LazySplit":
         read = self.read if self._images is None else self.opened
-        return LazySplit(lambda: read().to(device), self.n_known, self.is_streamed)
+        return LazySplit(lambda: read().to(device), self.n_known)
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
@@ -214,14 +212,6 @@ class EvaluationData(_Data):
     def n_test(self) -> int | None:
         """Number of test images; None where only reading them would tell."""
         return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether images of a split stay in their files, as far as that is known before they are read."""
-        return any(
-            part.is_streamed if isinstance(part, LazySplit) else not isinstance(part, LabelledImages)
-            for part in self.parts.values()
-        )
 
 
 def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from hba.utils.text import did_you_mean, listed
 STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
 """A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
-READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed", "levels")
+READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed")
 """Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
 COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator")
 IDLE = ("train_size", "val_size", "stream", "workers")
@@ -73,7 +73,7 @@ def load_search_data(
     """
     if _is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
-    source, on_read = _opened(config, on_read, dataset)
+    source = find_source(config) if dataset is None else _dataset_source(dataset, config, on_read)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = splits.train, splits.val
     splits.available.check_levels()
@@ -100,7 +100,7 @@ def load_evaluation_data(
     """
     if not (dataset is None or _is_pair(dataset)):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
-    source, on_read = _opened(config, on_read, dataset)
+    source = find_source(config) if dataset is None else _dataset_source(dataset, config, on_read)
     splits = split(source, None, None, config.split_seed)
     train = take_training(source, splits.available, config.train_size, config.split_seed)
     splits.available.check_levels()
@@ -110,31 +110,20 @@ def load_evaluation_data(
         test = LazySplit(lambda: _read(splits.test(), config))
     else:
         tested = splits.test()
-        test = LazySplit(lambda: _read(tested, config), len(tested), _is_streamed(tested, config))
+        test = LazySplit(lambda: _read(tested, config), len(tested))
         how["not_images"] += tested.unused
         how["listing"] = None if config.data in DATASET_NAMES else (tested,)
     images = _read(train, config, on_read)
     return EvaluationData(source.name, source.class_names, images, test, **how)
 
 
-def _opened(config: DataConfig, on_read: OnRead | None, dataset: Any) -> tuple[Source, OnRead | None]:
-    """The source, and what its reading calls: nothing for a dataset, whose images are read here."""
-    return (find_source(config), on_read) if dataset is None else (_dataset_source(dataset, config, on_read), None)
-
-
 def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Images:
     """The images of a pool; large pools stay in their files."""
-    return StreamedImages.of(pool, config.workers) if _is_streamed(pool, config) else pool.read(on_read)
-
-
-def _is_streamed(pool: Pool, config: DataConfig) -> bool:
-    """Whether the images of the pool are left in their files."""
-    if not pool.items.can_stream:
-        if config.stream:
-            raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
-        return False
+    if config.stream and not pool.items.can_stream:
+        raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
     n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
-    return n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
+    is_streamed = n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
+    return StreamedImages.of(pool, config.workers) if is_streamed and pool.items.can_stream else pool.read(on_read)
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
@@ -185,7 +174,7 @@ def _dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> So
     Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
     """
     datasets, size = data if _is_pair(data) else (data,), config.stored_size
-    parts = [from_dataset(one, image_size=size, levels=config.levels, on_read=on_read) for one in datasets]
+    parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
     own = getattr(getattr(datasets[0], "dataset", datasets[0]), "classes", None)
     n_classes = 1 + max(int(part.labels.max()) for part in parts)
     names = own if isinstance(own, list | tuple) and len(own) == n_classes else range(n_classes)

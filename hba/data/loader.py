@@ -16,7 +16,7 @@ from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import local_shard
 from hba.distributed.process_info import size
-from hba.errors import DataError, SettingsError
+from hba.errors import SettingsError
 from hba.utils.devices import without_interrupts
 
 MOST_WORKERS = 8
@@ -33,8 +33,6 @@ class BatchStream:
     """
 
     def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:
-        if not len(data):
-            raise DataError("there must be at least one image to make batches of")
         self.data = data
         self.batch_size = min(batch_size, len(data))
         if self.batch_size % size():

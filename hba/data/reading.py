@@ -6,8 +6,8 @@ import functools
 import io
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -25,8 +25,7 @@ Levels = tuple[float, float]
 """The levels that become black (0) and white (255) in images of more than 8 bits."""
 
 
-@dataclass(frozen=True)
-class SkippedFile:
+class SkippedFile(NamedTuple):
     """A file that is not used, and the reason in a few words."""
 
     path: str
@@ -39,8 +38,8 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
     if not left_out:
         path.unlink(missing_ok=True)
         return
-    text, rows = io.StringIO(), [(printable(item.path), item.reason) for item in left_out]
-    csv.writer(text, lineterminator="\n").writerows([("path", "reason"), *rows])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([SkippedFile._fields, *(map(printable, item) for item in left_out)])
     write_text(path, text.getvalue())
 
 

@@ -283,7 +283,7 @@ def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, de
     """
     if asked is None:
         is_cpu = device is not None and device.type == "cpu"
-        asked = torch.get_num_threads() if is_cpu and not data.is_streamed and size() == 1 else 1
+        asked = torch.get_num_threads() if is_cpu and isinstance(data.train, LabelledImages) and size() == 1 else 1
     return max(1, min(asked, n_trainings))
 
 
