@@ -19,7 +19,7 @@ from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, TrainingsBar
-from hba.report.tables import balanced_table, errors_table, losses_table
+from hba.report.tables import MEASURES, measured_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
@@ -149,8 +149,9 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
         f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
         f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
     )
-    for found in (errors_table(result), losses_table(result), balanced_table(result)):
-        if found is not None and (result.is_unbalanced or "balanced accuracy" not in found.headings):
+    for measure in MEASURES:
+        found = measured_table(result, measure)
+        if found is not None and (result.is_unbalanced or measure != "balanced_accuracy"):
             printer.print(table(found.headings, found.rows))
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         printer.print(text)

@@ -112,7 +112,7 @@ def policies(name: str | None, as_json: bool) -> None:
 def _print_card(name: str, as_json: bool) -> None:
     # They read and draw tables of an evaluation, which the list does not need.
     from hba.report.card import read_card
-    from hba.report.tables import errors_table
+    from hba.report.tables import measured_table
 
     card = read_card(name)
     if as_json:
@@ -120,8 +120,8 @@ def _print_card(name: str, as_json: bool) -> None:
         return
     results, printer = card.results, console()
     printer.print(card.text)
-    found = errors_table(results)
-    printer.print(table(found.headings, found.rows))
+    if (found := measured_table(results, "test_error")) is not None:
+        printer.print(table(found.headings, found.rows))
     if results.verdict is not None:
         printer.print(str(results.verdict))
     packages = ", ".join(f"{name} {results.environment['packages'].get(name)}" for name in ("hba-augment", "torch"))

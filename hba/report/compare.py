@@ -11,7 +11,7 @@ from hba.report.results import mean_of
 from hba.report.run import Run
 from hba.report.tables import Table, share
 from hba.schedule.summary import reach, summarize, summarize_regularizers
-from hba.utils.text import nats, percent, points
+from hba.utils.text import percent, points
 
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error and loss"
 SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
@@ -82,7 +82,7 @@ def _test_errors(run: Run) -> Cells:
     for number, row in enumerate(results.rows):
         name = row.name if number else "the schedule"
         loss = mean_of(row.by_seed("test_loss"))
-        found[name] = percent(row.mean) + ("" if loss is None else f"  ({nats(loss)} nats)")
+        found[name] = percent(row.mean) + ("" if loss is None else f"  ({loss:.3f} nats)")
         if (minus := results.differences.get(row.name)) is not None:
             found[f"the schedule minus {row.name}"] = points(minus.mean, minus.interval)
     return found

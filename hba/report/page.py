@@ -172,10 +172,10 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
         "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
         "interpretation": interpretation,
         "figure": figures.differences_figure(results),
-        "table": tables.errors_table(results),
-        "losses": tables.losses_table(results),
+        "table": tables.measured_table(results, "test_error"),
+        "losses": tables.measured_table(results, "test_loss"),
         "confused": tables.confused_table(results),
-        "balanced": tables.balanced_table(results),
+        "balanced": tables.measured_table(results, "balanced_accuracy"),
         "facts": [*time, *_machine_facts(results.environment)],
         "settings": settings_facts(settings),
     }

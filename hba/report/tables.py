@@ -1,16 +1,21 @@
 """Tables of a run, as its page and commands show them."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from hba.report.results import EvaluationResult, Measure, mean_of, std_of
-from hba.report.statistics import PairedDifference
-from hba.utils.text import nats, of_seeds, percent, points
+from hba.utils.text import points
 
 N_PAIRS = 10
 """Most pairs of classes in a table."""
+MEASURES: Mapping[Measure, tuple[str, int]] = {
+    "test_error": ("test error, %", 2),
+    "test_loss": ("test loss, nats", 3),
+    "balanced_accuracy": ("balanced accuracy, %", 2),
+}
+"""Heading and decimals of each measure; the balanced accuracy is the mean of the classes' recalls."""
 
 
 class Table(NamedTuple):
@@ -25,56 +30,20 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def errors_table(results: EvaluationResult) -> Table:
-    """Test errors of each row: mean, standard deviation, each seed, and the difference to the schedule."""
-    rows = tuple(
-        (
-            row.name,
-            percent(row.mean),
-            percent(row.std),
-            f"{len(row.seeds)}",
-            "  ".join(f"{error:.2f}" for error in row.test_error_percent),
-            _difference(results.differences.get(row.name)),
-        )
-        for row in results.rows
-    )
-    return Table(("trained with", "mean", "std", "seeds", "each seed", _minus_this(results)), rows)
-
-
-def losses_table(results: EvaluationResult) -> Table | None:
-    """Test losses of each row, in nats; None where none was stored, as by older versions."""
-    return _measured_table(results, "test_loss", ("mean loss", "std", "loss of each seed"), nats, digits=3)
-
-
-def balanced_table(results: EvaluationResult) -> Table | None:
-    """Balanced accuracy of each row, the mean of the classes' recalls; None where none was stored."""
-    headings = ("balanced accuracy", "std", "that of each seed")
-    return _measured_table(results, "balanced_accuracy", headings, percent, digits=2)
-
-
-def _measured_table(
-    results: EvaluationResult,
-    measure: Measure,
-    headings: tuple[str, ...],
-    text: Callable[[float | None], str],
-    digits: int,
-) -> Table | None:
-    """Of rows that have any: mean, standard deviation, each seed, which may lack it, the difference to the schedule."""
-    differences, rows = results.schedule_minus(measure), []
+def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
+    """Each row's mean, standard deviation, value of each seed, which may lack it, and difference to the schedule; None
+    where no row has any.
+    """
+    (heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
     for row in results.rows:
         if by_seed := row.by_seed(measure):
-            mean = text(mean_of(by_seed)) + of_seeds(len(by_seed), len(row.seeds))
-            each = "  ".join(text(by_seed.get(seed)) for seed in row.seeds)
-            rows.append((row.name, mean, text(std_of(by_seed)), each, _difference(differences.get(row.name), digits)))
-    return Table(("trained with", *headings, _minus_this(results)), tuple(rows)) if rows else None
-
-
-def _minus_this(results: EvaluationResult) -> str:
-    return f"{results.rows[0].name} minus this, 95 % interval"
-
-
-def _difference(found: PairedDifference | None, digits: int = 2) -> str:
-    return "" if found is None else points(found.mean, found.interval, digits=digits)
+            numbers = (mean_of(by_seed), std_of(by_seed), *(by_seed.get(seed) for seed in row.seeds))
+            mean, std, *each = ("-" if number is None else f"{number:.{digits}f}" for number in numbers)
+            minus = differences.get(row.name)
+            difference = "" if minus is None else points(minus.mean, minus.interval, digits=digits)
+            rows.append((row.name, mean, std, "  ".join(each), difference))
+    minus_this = f"{results.rows[0].name} minus this, 95 % interval"
+    return Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows)) if rows else None
 
 
 def confused_table(results: EvaluationResult) -> Table | None:

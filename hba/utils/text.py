@@ -27,16 +27,6 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} %"
 
 
-def nats(value: float | None) -> str:
-    """A loss: `0.123`, or a dash for None."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def of_seeds(n_kept: int, n_seeds: int) -> str:
-    """` (2 of 3 seeds)`, where a mean is over some of the seeds."""
-    return "" if n_kept in (0, n_seeds) else f" ({n_kept} of {counted(n_seeds, 'seed')})"
-
-
 def points(difference: float, interval: tuple[float, float] | None, digits: int = 2) -> str:
     """`-0.52 (-0.93 to -0.11)`, in percentage points; in nats with three digits."""
     shown = "" if interval is None else f" ({interval[0]:+.{digits}f} to {interval[1]:+.{digits}f})"

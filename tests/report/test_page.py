@@ -73,13 +73,13 @@ def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
 def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
     page, results = page_in(evaluated), json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
     assert results["verdict"].removeprefix("Verdict: ")[1:].split(". ")[0] in page.text
-    table = page.table_with("each seed")
+    table = page.table_with("test error, %")
     for shown, row in zip(table[1:], results["rows"], strict=True):
-        assert shown[:2] == [row["name"], f"{row['mean']:.2f} %"]
-        assert shown[4].split() == [f"{error:.2f}" for error in row["test_error_percent"]]
+        assert shown[:2] == [row["name"], f"{row['mean']:.2f}"]
+        assert shown[3].split() == [f"{error:.2f}" for error in row["test_error_percent"]]
         minus = row["schedule_minus_row"]
         if minus and minus["interval"]:
-            assert shown[5] == "{:+.2f} ({:+.2f} to {:+.2f})".format(minus["mean"], *minus["interval"])
+            assert shown[4] == "{:+.2f} ({:+.2f} to {:+.2f})".format(minus["mean"], *minus["interval"])
     assert "Each operation over the epochs." in page.text, "what was evaluated is kept"
 
 
@@ -175,10 +175,5 @@ def test_confusions_are_the_shares_over_all_seeds(tmp_path: Path) -> None:
         ["<i>0", "<i>1", "35.0 %", "0.0 %"],
         ["<i>2", "<i>0", "15.0 %", "0.0 %"],
     ]
-    assert page.table_with("balanced accuracy")[3] == [
-        "none",
-        "100.00 % (1 of 2 seeds)",
-        "-",
-        "100.00 %  -",
-        "-13.33",
-    ]
+    balanced = page.table_with("balanced accuracy, %")
+    assert balanced[3] == ["none", "100.00", "-", "100.00  -", "-13.33"]
