@@ -9,9 +9,7 @@ from small_trainings import one_operation, tiny_data
 
 import hba
 from hba.policy_evaluation import TensorBoardLogger
-from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
-from hba.training.trainer import train
 from hba.utils.progress import CallbackList
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
@@ -46,5 +44,3 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
             assert scalars(tmp_path / name, f"test_{column}") == pytest.approx({2: getattr(test, column)}, rel=1e-6)
     balanced = result.rows[1].by_seed("balanced_accuracy")[0]
     assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({2: balanced})
-    alone = train(result.config, tiny_data(), ScheduleAugmentation(None), seed=0)
-    assert told.trainings["none, seed 0"] == (alone.epochs, alone.test)
