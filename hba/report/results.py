@@ -61,11 +61,6 @@ class EvaluationRow(pydantic.BaseModel):
         """Of the test errors; None before the first training."""
         return mean_of(self.by_seed())
 
-    @property
-    def std(self) -> float | None:
-        """The sample standard deviation of the test errors over seeds; None for fewer than two."""
-        return std_of(self.by_seed())
-
     def by_seed(self, measure: Measure = "test_error") -> BySeed:
         """Test errors or balanced accuracies (the mean recall over classes) in per cent, or losses in nats, for the
         seeds that have them.

@@ -160,7 +160,12 @@ def evaluate(
     callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
-    config = _config(found, settings if data is None else {**settings, "data": data})
+    searched, names = settings_of(found), TextTrainingConfig.model_fields.keys() - {"device"}
+    # Batches and learning rates of images are no start for text.
+    known = {name: searched[name] for name in names & searched.keys()} if "vocabulary_size" in searched else {}
+    config = TextEvaluationConfig.make({**known, **settings, **({} if data is None else {"data": data})})
+    if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
+        raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
     corpus = Corpus.read(config.data, config.vocabulary_size)
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
@@ -199,22 +204,11 @@ def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     return {name: BASELINES[name](schedule) for name in names}
 
 
-def _config(schedule: Schedule, given: Mapping[str, Any]) -> TextEvaluationConfig:
-    """The given settings, and those of the search of a text that are not given."""
-    stored, names = settings_of(schedule), TextTrainingConfig.model_fields.keys() - {"device"}
-    # Batches and learning rates of images are no start for text.
-    searched = {name: stored[name] for name in names & stored.keys()} if "vocabulary_size" in stored else {}
-    config = TextEvaluationConfig.make({**searched, **given})
-    if f"{DROPOUT}.{HIDDEN}" in schedule.space.names and config.layers == 1:
-        raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
-    return config
-
-
 def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], TextTraining]:
     """By row and seed. RunError where the folder holds another evaluation, or one that is not to be resumed."""
-    if not resume and path.exists():
-        raise RunError(f"{path} exists already: add --resume")
     if not resume:
+        if path.exists():
+            raise RunError(f"{path} exists already: add --resume")
         return {}
     try:
         content = json.loads(read_text(path))
