@@ -13,6 +13,7 @@ from hba.data.labels import as_tensor, checked_labels, is_multi_label, present_c
 from hba.data.leakage import ImageHash, Kind, all_hashes, hash_of_pixels
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
+from hba.utils.text import first_of
 
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
@@ -225,12 +226,11 @@ def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
             continue
         present, is_multi = present_classes(part.labels), is_multi_label(part.labels)
         shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
-        if not present:
-            raise DataError(f"there must be at least one {name} image with a label")
-        if present[0] < 0 or present[-1] >= n_classes or (is_multi and part.labels.shape[1] != n_classes):
+        is_fit = not is_multi or part.labels.shape[1] == n_classes
+        if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
             raise DataError(
                 f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have labels from {present[0]} to {present[-1]}"
+                f"images have the labels {first_of(list(map(str, present))) or 'none'}"
             )
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")

@@ -147,13 +147,8 @@ def numbered(
     DataError for a name that is not among the class names.
     """
     number = {name: place for place, name in enumerate(class_names)}
-    try:
-        places = [[number[name] for name in of_image] for of_image in names]
-    except KeyError as error:
-        raise DataError(f"{part} has the class {error}, which the training images do not have; rename it") from None
+    if unknown := sorted({name for of_image in names for name in of_image} - set(number)):
+        raise DataError(f"{part} has the class {unknown[0]!r}, which the training images do not have; rename it")
     if not is_multi:
-        return np.array(places, dtype=np.int64).reshape(-1)
-    found = np.zeros((len(names), len(class_names)), dtype=bool)
-    for row, of_image in zip(found, places, strict=True):
-        row[of_image] = True
-    return found
+        return np.array([number[name] for (name,) in names], dtype=np.int64)
+    return np.array([[name in of_image for name in class_names] for of_image in names], dtype=bool)

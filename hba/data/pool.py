@@ -164,14 +164,14 @@ class Pool(Dataset[ReadPart]):
     def check_levels(self) -> None:
         """DataError where most images of more than 8 bits, of CHECKED evenly spread ones, are nearly black or white."""
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
-        deep = [values for number in chosen if (values := self.items.deep(number)) is not None]
-        deep = [values for values in deep if np.isfinite(values).all()]
-        seen = [to_8_bits(values, self.levels) for values in deep]
-        if sum(pixels.max() <= NEARLY_BLACK or pixels.min() == 255 for pixels in seen) > len(seen) / 2:
-            low, high = min(values.min() for values in deep), max(values.max() for values in deep)
+        found = [values for number in chosen if (values := self.items.deep(number)) is not None]
+        deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]
+        dull = [values for values, seen in deep if seen.max() <= NEARLY_BLACK or seen.min() == 255]
+        if len(dull) > len(deep) / 2:
             raise DataError(
-                f"images of more than 8 bits are nearly black or white: they have levels from {low:.7g} to {high:.7g}; "
-                "give the levels that become black and white by --levels LOW,HIGH"
+                "images of more than 8 bits are nearly black or white, such as one with levels from "
+                f"{dull[0].min():.7g} to {dull[0].max():.7g}; give the levels that become black and white by "
+                "--levels LOW,HIGH"
             )
 
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
@@ -200,17 +200,17 @@ class Pool(Dataset[ReadPart]):
         for start, part, lost in self.read_parts(on_read):
             images[start : start + len(part)] = part
             broken |= lost
-        kept = self.without(broken)
+        labels = torch.from_numpy(self.without(broken).labels)
         if broken:
-            images = images[torch.from_numpy(np.setdiff1d(np.arange(len(self)), list(broken)))]
-        return LabelledImages(images, torch.from_numpy(kept.labels), tuple(broken.values()))
+            images = images[np.setdiff1d(np.arange(len(self)), list(broken))]
+        return LabelledImages(images, labels, tuple(broken.values()))
 
     def find_broken(self) -> dict[int, SkippedFile]:
         """The images that cannot be read, by place; all are read, where the items do not know their broken ones."""
         known = self.items.known_broken
-        if known is not None:
-            return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
-        return {place: item for _, _, lost in self.read_parts() for place, item in lost.items()}
+        if known is None:
+            return {place: item for _, _, lost in self.read_parts() for place, item in lost.items()}
+        return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,11 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
     assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
     for names, train, val, named in (
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
-        (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val image"),
+        (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val images"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
         (("a", "b"), data, matrix, "matrix"),
         (("a", "b", "c"), matrix, matrix, "3 class names"),
-        (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val image"),
+        (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val images"),
         (("a", "b"), BYTES, data, "train images"),
     ):
         refused(named, lambda names=names, train=train, val=val: SearchData("d", names, train, val))
