@@ -14,8 +14,7 @@ from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 
 from hba.exports.torchvision_code import Place, Tables
-from hba.operations.color import blend, look_up, to_levels
-from hba.operations.geometric import Maps, identity_coefficients, warp
+from hba.operations.geometric import Maps, affine_maps, warp
 from hba.policy.single_image import PlainRow
 
 if TYPE_CHECKING:
@@ -29,49 +28,27 @@ def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.arange(n, dtype=dtype, device=device)
 
 
-def curve(formula: Callable[..., Tensor], images: Tensor, *magnitude: Tensor) -> Tensor:
-    """New grey levels by a formula."""
-    return formula(to_levels(images), *magnitude).div_(255)
-
-
-def stretch(tables: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """New grey levels by what each channel holds."""
-    levels = to_levels(images)
-    return look_up(tables(levels), levels)
-
-
-def enhance(poorer: Callable[[Tensor], Tensor], images: Tensor, factor: Tensor) -> Tensor:
-    """A blend with a poorer version of the image."""
-    return blend(poorer(images), images, factor)
-
-
 class Operation(NamedTuple):
     """One image operation: its function on images (N, C, H, W), and what that takes after them, a row for each image.
 
-    coefficients: of an operation that moves pixels, from magnitudes, height and width to its affine map; the function
-    is None then. interpolation: nearest or bilinear. signed: the magnitude is negated with probability 0.5.
+    interpolation: nearest or bilinear, of an operation that moves pixels; the function returns the coefficients of its
+    affine map then, from magnitudes, height and width. signed: the magnitude is negated with probability 0.5.
     """
 
-    function: Callable[..., Tensor] | None = None
-    coefficients: Callable[[Tensor, int, int], Mapping[str, Tensor]] | None = None
+    function: Callable[..., Any]
     interpolation: str | None = None
     has_magnitude: bool = False
     signed: bool = False
     uses_fill: bool = False
     uses_position: bool = False
 
-    def maps(self, magnitude: Tensor, height: int, width: int) -> Maps:
-        """The affine map of pixels for each magnitude (N,); the identity where no pixel is moved."""
-        magnitude = magnitude.double()
-        own = self.coefficients(magnitude, height, width) if self.coefficients else {}
-        return Maps.of({**identity_coefficients(magnitude), **own})
-
     def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor) -> Tensor:
         """New images. magnitude (N,), fill (C,), position (N, 2) in [0, 1) of width and height."""
-        if self.function is None:
-            return warp(images, self.maps(magnitude, *images.shape[2:]), fill, self.interpolation or "nearest")
+        if self.interpolation:
+            return warp(images, affine_maps(self.function, magnitude, *images.shape[2:]), fill, self.interpolation)
         takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.uses_position))
-        return self.function(images, *(argument for argument, is_taken in takes if is_taken))
+        result: Tensor = self.function(images, *(argument for argument, is_taken in takes if is_taken))
+        return result
 
 
 def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[str, Tensor]:
@@ -134,9 +111,10 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         whole = torch.eye(3, dtype=torch.float64, device=input.device).repeat(n_images, 1, 1)
         for step in range(params["slots"].shape[1]):
             for operation, chosen in self._of_step(params, step):
-                if operation.coefficients:
+                if operation.interpolation:
                     magnitude = params["magnitudes"][chosen, step].to(input.device)
-                    whole[chosen] = whole[chosen] @ matrices(operation, magnitude, *input.shape[2:])
+                    maps = affine_maps(operation.function, magnitude, *input.shape[2:])
+                    whole[chosen] = whole[chosen] @ matrices(maps, operation.interpolation)
         centre = torch.eye(3, dtype=torch.float64, device=input.device)
         centre[:2, 2] = 0.5
         return (centre.inverse() @ whole.inverse() @ centre).to(input.dtype)
@@ -159,7 +137,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         result = images.clone()
         for step in range(params["slots"].shape[1]):
             for operation, chosen in self._of_step(params, step):
-                if moves_only and not operation.coefficients:
+                if moves_only and not operation.interpolation:
                     continue
                 chosen_operation = operation._replace(interpolation="nearest") if moves_only else operation
                 magnitude, position = (params[name][chosen, step] for name in ("magnitudes", "positions"))
@@ -179,10 +157,10 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return found
 
 
-def matrices(operation: Operation, magnitude: Tensor, height: int, width: int) -> Tensor:
+def matrices(maps: Maps, interpolation: str | None) -> Tensor:
     """(N, 3, 3) float64: from places of results to those of the images before, in pixels from the top left corner."""
-    a, b, c, d, e, f = operation.maps(magnitude, height, width).exact.unbind(1)
-    if operation.interpolation == "nearest":
+    a, b, c, d, e, f = maps.exact.unbind(1)
+    if interpolation == "nearest":
         # Whole pixels were shifted.
         moved = (b == 0) & (d == 0)
         c, f = (torch.where(moved, (one + 0.5).floor(), one) for one in (c, f))

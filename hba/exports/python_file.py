@@ -54,14 +54,7 @@ ON_BATCHES_USAGE = """\
         augment[0].set_epoch(epoch, epochs)
 
 It needs torch and kornia 0.8 or newer, and nothing else."""
-ON_BATCHES: Mapping[str, str] = {
-    "nearest": "coefficients={}",
-    "bilinear": "coefficients={}",
-    "curve": "partial(curve, {})",
-    "stretch": "partial(stretch, {})",
-    "blend": "partial(enhance, {})",
-    "function": "{}",
-}
+ON_BATCHES: Mapping[str, str] = {name: f"partial({one.__name__}, {{}})" for name, one in color.KERNELS.items()}
 """By kernel, an operation's first argument in a file for batches, from the name of its function."""
 
 
@@ -155,7 +148,10 @@ def _names(code: str) -> set[str]:
 def _operation_text(one: Operation, on_batches: bool) -> str:
     """An operation as the file's own Operation."""
     if on_batches:
-        first, last = ON_BATCHES[one.kernel].format(one.function.__name__), f'interpolation="{one.interpolation}"'
+        first, last = (
+            ON_BATCHES.get(one.kernel, "{}").format(one.function.__name__),
+            f'interpolation="{one.interpolation}"',
+        )
     else:
         first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(one.interpolation).upper()}"
     flags = {

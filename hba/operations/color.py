@@ -15,6 +15,7 @@ Convention:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from hba.utils.devices import whole_numbers
@@ -42,6 +43,26 @@ def every_level(like: Tensor) -> Tensor:
 def look_up(tables: Tensor, levels: Tensor) -> Tensor:
     """tables[b, c, level] / 255 for each pixel, in the type of the levels: tables (B, C, 256), levels (B, C, H, W)."""
     return tables.to(levels.dtype).div(255).gather(2, levels.flatten(2).long()).view(levels.shape)
+
+
+def curve(formula: Callable[..., Tensor], images: Tensor, *magnitude: Tensor) -> Tensor:
+    """Images whose grey levels are changed by a formula."""
+    return formula(to_levels(images), *magnitude).div_(255)
+
+
+def stretch(tables: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """Images whose grey levels are changed by what each channel holds."""
+    levels = to_levels(images)
+    return look_up(tables(levels), levels)
+
+
+def enhance(poorer: Callable[[Tensor], Tensor], images: Tensor, factor: Tensor) -> Tensor:
+    """A blend of images with a poorer version."""
+    return blend(poorer(images), images, factor)
+
+
+KERNELS: Mapping[str, Callable[..., Tensor]] = {"curve": curve, "stretch": stretch, "blend": enhance}
+"""How functions of these kernels are applied to images."""
 
 
 def auto_contrast(levels: Tensor) -> Tensor:

@@ -110,20 +110,14 @@ class Operation:
 
     def compute(self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor) -> Tensor:
         """The same without checks, for images with at least one pixel."""
-        from hba.operations.color import blend, look_up, to_levels
+        from hba.operations.color import KERNELS
         from hba.operations.geometric import affine_maps, warp
 
         arguments = self.arguments(magnitude, fill, position)
         if self.interpolation:
             return warp(images, affine_maps(self.function, arguments[0], *images.shape[2:]), fill, self.interpolation)
-        if self.kernel == "blend":
-            return blend(self.function(images), images, *arguments)
-        if self.kernel == "curve":
-            levels: Tensor = self.function(to_levels(images), *arguments)
-            return levels.div_(255)
-        if self.kernel == "stretch":
-            levels = to_levels(images)
-            return look_up(self.function(levels), levels)
+        if self.kernel in KERNELS:
+            return KERNELS[self.kernel](self.function, images, *arguments)
         result: Tensor = self.function(images, *arguments)
         return result
 
