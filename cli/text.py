@@ -9,7 +9,7 @@ import click
 import hba
 import hba.text
 from hba.errors import SettingsError
-from hba.policy_search.result import Plan
+from hba.policy_search.callbacks import Plan
 from hba.text.config import OF_IMAGES, TEXT_ALGORITHMS, TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import BASELINES
 from hba.text.lstm import in_words

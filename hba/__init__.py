@@ -54,8 +54,12 @@ if TYPE_CHECKING:
         Verdict as Verdict,
         evaluate as evaluate,
     )
-    from hba.policy_search.callbacks import SearchCallback as SearchCallback, TensorBoardLogger as TensorBoardLogger
-    from hba.policy_search.result import SearchPlan as SearchPlan, SearchResult as SearchResult
+    from hba.policy_search.callbacks import (
+        SearchCallback as SearchCallback,
+        SearchPlan as SearchPlan,
+        SearchResult as SearchResult,
+        TensorBoardLogger as TensorBoardLogger,
+    )
     from hba.policy_search.search import search as search
     from hba.policy_search.seeds import repeated_search as repeated_search
     from hba.regularization.groups import register_regularizer as register_regularizer
@@ -77,8 +81,7 @@ _NAMES = {
     "hba.policy.space": ("SearchSpace",),
     "hba.policy.spaces": ("SPACES", "search_space"),
     "hba.policy_evaluation": ("EvaluationCallback", "EvaluationResult", "Verdict", "evaluate"),
-    "hba.policy_search.callbacks": ("SearchCallback", "TensorBoardLogger"),
-    "hba.policy_search.result": ("SearchPlan", "SearchResult"),
+    "hba.policy_search.callbacks": ("SearchCallback", "SearchPlan", "SearchResult", "TensorBoardLogger"),
     "hba.policy_search.search": ("search",),
     "hba.policy_search.seeds": ("repeated_search",),
     "hba.regularization.groups": ("register_regularizer",),

@@ -22,22 +22,20 @@ from hba.utils.text import counted
 MANY_EPOCHS = 1_000_000
 """Epochs of a search until the budget chooses them."""
 PLANNED_SHARE = 0.85
-"""Share of the remaining time that is planned; the rest is for saves, and for a machine that slows down."""
+"""Share of the remaining time that is planned; the rest is for saves, the report, and a machine that slows down."""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
 """Share of a budget, and most seconds, in which steps are timed."""
-REPORT_SECONDS = 3.0
-"""For the report at the end of a search with a folder."""
 
 Clock = Callable[[], float]
 
 
 def within(
-    seconds: float, began: float, context: ImageSearchContext, *, saves: bool, clock: Clock = time.monotonic
+    seconds: float, began: float, context: ImageSearchContext, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
     """The same search with the epochs that end within so many seconds, and a note that says so.
 
-    began: when the seconds began, by the clock. saves: whether the search writes a folder with a report. A step of the
-    warm-up counts as one after it. Raises SettingsError if not one epoch fits, or if other settings need more epochs.
+    began: when the seconds began, by the clock. A step of the warm-up counts as one after it. Raises SettingsError if
+    not one epoch fits, or if other settings need more epochs.
     """
     every, batches = context.config.measured_every, context.task.train_stream().batches_per_pass
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
@@ -45,7 +43,7 @@ def within(
     def cost(epochs: int) -> float:
         """Seconds of a search from its first step on, validated after the first and the last epoch too."""
         training = epochs * batches * seconds_of_step
-        return training + (epochs // every + 2) * seconds_of_validation + (REPORT_SECONDS if saves else 0.0)
+        return training + (epochs // every + 2) * seconds_of_validation
 
     epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
     if epochs == 0:

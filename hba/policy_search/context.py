@@ -25,8 +25,8 @@ from hba.operations import check_channels
 from hba.operations.apply import color_for
 from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
+from hba.policy_search.callbacks import Plan, SearchPlan
 from hba.policy_search.config import SearchConfig
-from hba.policy_search.result import Plan, SearchPlan
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import DROPOUT, dropouts, hyperparameters_of
 from hba.report.page import report_at_the_end

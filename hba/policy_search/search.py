@@ -33,11 +33,10 @@ from hba.errors import SettingsError
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
 from hba.policy_search.budget import MANY_EPOCHS, within
-from hba.policy_search.callbacks import SearchCallback, SearchProgress
+from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_config
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
-from hba.policy_search.result import SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
@@ -205,7 +204,7 @@ def _search(
         settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
         check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
-            context = fit(context, saves=folder is not None)
+            context = fit(context)
         trainer = SearchTrainer(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.

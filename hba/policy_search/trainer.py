@@ -16,10 +16,9 @@ from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_
 from hba.distributed.process_info import size
 from hba.errors import DivergedError
 from hba.policy.space import SearchSpace
-from hba.policy_search.callbacks import SearchCallback
+from hba.policy_search.callbacks import SearchCallback, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.context import Metrics, SearchContext
-from hba.policy_search.result import SearchResult
 from hba.schedule.schedule import Schedule
 from hba.training.optim import WITHOUT_EPOCHS
 from hba.utils.devices import environment
@@ -239,9 +238,5 @@ def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) 
     if state.step == 0:
         return ()
     history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
-    note = (
-        f"Extended from {before} to {epochs} epochs after {done}: from here on the learning rate is that of {epochs} "
-        f"epochs ({old_rate:.3g} -> {state.learner.learning_rate:.3g}); if it differs, so does the schedule from that "
-        f"of a search with {epochs} epochs from the beginning."
-    )
-    return (note,)
+    rates = f"{old_rate:.3g} -> {state.learner.learning_rate:.3g}"
+    return (f"Extended from {before} to {epochs} epochs after {done}; this changes the learning rate: {rates}.",)

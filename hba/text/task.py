@@ -20,11 +20,10 @@ from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
 from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
-from hba.policy_search.callbacks import SearchCallback, SearchProgress
+from hba.policy_search.callbacks import Plan, SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import from_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
-from hba.policy_search.result import Plan, SearchResult
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import DROPOUT, hyperparameters_of
 from hba.text.config import TextSearchConfig, TextTrainingConfig

@@ -16,38 +16,26 @@ LONGEST_SHOWN = 80
 
 
 def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
-    """Where and what the first problem is, with the value received, in one line.
+    """Where, as in `space.operations[0].name`, and what the first problem is, with the value received, in one line.
 
     known: names of settings, one of which is proposed for an unknown name.
     """
     problem = error.errors(include_url=False)[0]
-    place, received, kind = _place(problem["loc"]), problem["input"], problem["type"]
+    received, kind = problem["input"], problem["type"]
+    # pydantic also names the members of a union, such as constrained-int or function-after[...].
+    parts = [part for part in problem["loc"] if isinstance(part, int) or not set(part) & {"-", "["}]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
     if kind == "extra_forbidden":
         return f"there is no setting {place}{did_you_mean(place, known)}"
     if kind == "missing":
         return f"{place} is missing"
     rule = re.sub(r"^\w+ should ", "must ", problem["msg"].removeprefix("Value error, "))
-    if rule.startswith("must be a valid "):
-        # pydantic adds what it got instead, in words.
-        rule = rule.partition(",")[0]
     if not place or rule.startswith((f"unknown {place}", f"{place} ")):
         return rule
     shown = f", got {received!r}" if isinstance(received, str | int | float | None) else ""
     if len(shown) > LONGEST_SHOWN or ", got " in rule:
         shown = ""
     return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}"
-
-
-def _place(location: Sequence[int | str]) -> str:
-    """`space.operations[0].name`."""
-    place = ""
-    for part in location:
-        # pydantic names the members of a union, such as constrained-int or function-after[...].
-        if isinstance(part, int):
-            place += f"[{part}]"
-        elif not set(part) & {"-", "["}:
-            place += f".{part}" if place else part
-    return place
 
 
 def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:

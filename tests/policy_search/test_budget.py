@@ -43,7 +43,7 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Lookahead, "step", timed_step)
     monkeypatch.setattr(Lookahead, "update_lambda", timed_update)
     context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="lookahead"), small_data())
-    chosen = within(100.0, 0.0, context, saves=False, clock=clock)
+    chosen = within(100.0, 0.0, context, clock)
     # Rounds of two steps and a policy step: one that is left out, and as many as fill a twentieth of the budget.
     assert clock.now == 5 * 2
     epochs = chosen.config.epochs
@@ -54,7 +54,7 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
         algorithm.step(chosen.task, state)
     assert 70 <= clock.now <= 100
     with pytest.raises(SettingsError, match="at least about"):
-        within(1.0, clock.now, context, saves=False, clock=clock)
+        within(1.0, clock.now, context, clock)
 
 
 def test_what_is_no_time_is_refused() -> None:
