@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,14 @@ def quick_processes() -> Iterator[None]:
             context.set_forkserver_preload(LOADED)
             patched.setattr("hba.executors.executor.CONTEXT", context)
         yield
+
+
+@pytest.fixture
+def no_process_is_left() -> Iterator[None]:
+    """Of those that a test has started; libraries that other tests use keep some for later."""
+    before = set(multiprocessing.active_children())
+    yield
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.fixture

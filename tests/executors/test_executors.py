@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,7 @@ from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Sh
 from hba.executors.ray_executor import RayExecutor, Resources, connected, needed_by_task
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def no_process_is_left() -> Iterator[None]:
-    """Of those that a test has started; libraries that other tests use keep some for later."""
-    before = set(multiprocessing.active_children())
-    yield
-    assert set(multiprocessing.active_children()) <= before
+pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
 
 def prepare(value: int, tensors: tuple[Tensor, ...]) -> Any:
