@@ -83,7 +83,6 @@ class Algorithm(Settings):
     """Whether it supports the setting `fast`: it trains an ordinary network."""
     tunes_training: ClassVar[bool] = False
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
-
     has_presets: ClassVar[bool] = True
     """Whether the values of a preset, which is made for HBA, replace its defaults."""
 
@@ -99,6 +98,13 @@ class Algorithm(Settings):
     far as there are slots."""
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
+    sigma: NotNegative = 1.0
+    """Standard deviation of the noise on lambda, in logits."""
+    spread_over: SpreadOver = "none"
+    """Which hyperparameters of operations keep that noise when the schedule is used: none, as in the paper;
+    magnitudes; or all."""
+    spread_share: Share = 1.0
+    """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """The state of a search before its first step: a SearchState, or a subclass with more fields.
@@ -128,11 +134,15 @@ class Algorithm(Settings):
 
     def sigma_now(self, state: Any) -> float | Tensor:
         """Standard deviation of the noise around state.lam in logits: one number, or one per hyperparameter (n,)."""
-        return 0.0
+        return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
         """The share of that standard deviation that the schedule keeps when it is used, by hyperparameter (n,)."""
-        return torch.zeros(space.n)
+        columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
+        if self.spread_over == "magnitudes":
+            columns[space.probability_columns(columns.device)] = 0
+        columns[space.n_of_policy :] = 0
+        return columns
 
     def resolved(self, batch_size: int) -> Self:
         """The same settings, with values that depend on the batch size replaced by numbers."""
@@ -158,25 +168,3 @@ class Algorithm(Settings):
                 start = self.init_from or self.init
                 raise SettingsError(f"{name} has no effect on a search that begins at {start}; omit {name}")
         return self
-
-
-class Noisy(Algorithm):
-    """An algorithm that tries hyperparameters around the current ones."""
-
-    sigma: NotNegative = 1.0
-    """Standard deviation of the noise on lambda, in logits."""
-    spread_over: SpreadOver = "none"
-    """Which hyperparameters of operations keep that noise when the schedule is used: none, as in the paper;
-    magnitudes; or all."""
-    spread_share: Share = 1.0
-    """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
-
-    def sigma_now(self, state: Any) -> float | Tensor:
-        return self.sigma
-
-    def spread_columns(self, space: SearchSpace) -> Tensor:
-        columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
-        if self.spread_over == "magnitudes":
-            columns[space.probability_columns(columns.device)] = 0
-        columns[space.n_of_policy :] = 0
-        return columns

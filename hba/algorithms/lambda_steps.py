@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
-from hba.algorithms.algorithm import Noisy
+from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule, largest_stride
@@ -93,7 +93,7 @@ class GradientState(SearchState[L]):
     mover: LambdaMover
 
 
-class LambdaSteps(Noisy):
+class LambdaSteps(Algorithm):
     """An algorithm that moves lambda by an optimizer along a gradient of the validation loss (equation 3)."""
 
     warm_up_epochs: AtLeastZero = 0

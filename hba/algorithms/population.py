@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from hba.algorithms.algorithm import Noisy
+from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.hypergradient import HyperLayers, update_phi
 from hba.algorithms.rewards import supported
 from hba.algorithms.state import HyperModel, InnerModel, L, Networks, SearchState
@@ -111,7 +111,7 @@ class PopulationState(SearchState[L]):
     lam_rows: Tensor
 
 
-class Exploring(Noisy):
+class Exploring(Algorithm):
     """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
 
     multi_label: ClassVar[bool] = True
