@@ -54,15 +54,9 @@ class BothGradients(Rewards, Hypergradient):
         if self.sigma_entropy is not None:
             raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
 
-    def step(self, task: Task, state: HyperGradientState) -> None:
-        """One training step as HBA's; after each T_train of them, T_val lambda steps, which judge draws for the images
-        of the last batch by other validation images each.
-        """
-        images, labels = self.train_step(task, state)
-        if self.is_lambda_time(state):
-            for _ in range(self.val_steps):
-                batch = self.augmented(task, state, images, labels, self.reward_draws)
-                self.update_lambda_by(task, state, batch)
+    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
+        """One step on lambda, which judges draws for the images of the last batch by other validation images each."""
+        self.update_lambda_by(task, state, self.augmented(task, state, *batch, self.reward_draws))
 
     def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
         """One step on lambda by both gradients: of what was learned, and of steps to come."""
@@ -121,12 +115,12 @@ class Joint(StrengthFirst, BothGradients):
     sharing: Sharing = "all"
     response: Response = "separate"
 
-    def step(self, task: Task, state: HyperGradientState) -> None:
+    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
         """One step by both gradients, or by the hypergradient alone if nothing acts on images."""
         if task.space.operations or task.image_columns is not None:
-            super().step(task, state)
+            super().lambda_step(task, state, batch)
         else:
-            Hypergradient.step(self, task, state)
+            self.update_lambda(task, state)
 
     def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
         """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take

@@ -29,7 +29,6 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch.optim import Optimizer
 
-from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
 from hba.algorithms.state import HyperModel, L, Networks
@@ -75,14 +74,7 @@ def scale_of(state: GradientState[L]) -> LearntScale | None:
     return state.mover.scale if isinstance(state.mover, ScaledMover) else None
 
 
-class HyperLayers(Algorithm):
-    """An algorithm whose model is a hypernetwork."""
-
-    sharing: Sharing = "first-bn"
-    """Weight sharing strategy: which layers depend on lambda."""
-
-
-class Hypergradient(LambdaSteps, HyperLayers):
+class Hypergradient(LambdaSteps):
     """HBA, with the paper's settings (section 4, Appendix A) as defaults."""
 
     name: ClassVar[str] = "hba"
@@ -92,6 +84,8 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
+    sharing: Sharing = "first-bn"
+    """Weight sharing strategy: which layers depend on lambda."""
     response: Response = "affine"
     """How the weights respond to a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in
     the distance from the current lambda. `separate`: as centered, with the current weights learned apart from the
@@ -124,10 +118,10 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def step(self, task: Task, state: HyperGradientState) -> None:
         """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
-        self.train_step(task, state)
+        batch = self.train_step(task, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
-                self.update_lambda(task, state)
+                self.lambda_step(task, state, batch)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """One update of phi on the next batch, every image at its own lambda; returns the batch."""
@@ -143,6 +137,10 @@ class Hypergradient(LambdaSteps, HyperLayers):
 
     def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
         update_phi(task, state, batch, lam_rows, self.response)
+
+    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
+        """One step on lambda. batch: the one that the last training step was on."""
+        self.update_lambda(task, state)
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
         """Equation 3: one step on lambda for validation images without augmentation, which never change BatchNorm's

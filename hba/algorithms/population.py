@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.hypergradient import HyperLayers, update_phi
+from hba.algorithms.hypergradient import update_phi
 from hba.algorithms.rewards import supported
 from hba.algorithms.state import HyperModel, InnerModel, L, Networks, SearchState
 from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
-from hba.config.training import CommonSearchConfig, NotNegative
+from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
@@ -206,10 +206,13 @@ class Population(Exploring):
         state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
 
 
-class HyperPopulation(Exploring, HyperLayers):
+class HyperPopulation(Exploring):
     """Algorithm 4: Algorithm 3 with one hypernetwork in place of the members' networks."""
 
     name: ClassVar[str] = "hyper-population"
+
+    sharing: Sharing = "first-bn"
+    """Weight sharing strategy: which layers depend on lambda."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, the lambda_i about the space's initial values."""
