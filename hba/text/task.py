@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from hba.algorithms.responses import RESPONSES
 from hba.algorithms.task import Task
 from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
-from hba.hypernet.dropout import RatedDropout
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import Plan, SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import from_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.trainer import SearchTrainer
-from hba.regularization.groups import DROPOUT, hyperparameters_of
+from hba.regularization.groups import hyperparameters_of
 from hba.text.config import TextSearchConfig, TextTrainingConfig
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
@@ -101,18 +99,12 @@ class TextTask(Task):
     def device(self) -> torch.device:
         return self.tokens["train"].device
 
-    @cached_property
-    def of_batch(self) -> tuple[int, ...]:
-        """Columns of the hyperparameters that have one rate for a whole batch."""
-        modules = self.network.named_modules()
-        names = {f"{DROPOUT}.{name}" for name, one in modules if isinstance(one, RatedDropout) and one.of_batch}
-        return tuple(column for column, name in enumerate(self.space.names) if name in names)
-
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon (B, n): as in Task, with equal rows for what has one rate for a whole batch (STN, appendix D)."""
         drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
-        for column in self.of_batch:
-            drawn[:, column] = drawn[0, column]
+        for name, column in self.regularization.dropout_columns.items():
+            if getattr(self.network.get_submodule(name), "of_batch", False):
+                drawn[:, column] = drawn[0, column]
         return drawn
 
     def loss_of(self, prediction: Prediction, following: Tensor) -> Tensor:
