@@ -74,7 +74,8 @@ class Run:
                 f"{RESULTS_NAME}"
             )
         if (folder / SAMPLES_NAME).exists():
-            samples = Samples.load(folder / SAMPLES_NAME)
+            with _reading(folder / SAMPLES_NAME):
+                samples = Samples.load(folder / SAMPLES_NAME)
         return Run(folder, search, results, evaluated, samples)
 
 
@@ -97,5 +98,6 @@ def _settings(path: Path) -> Mapping[str, Any]:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+    except Exception as error:
+        # Pillow raises exceptions of any kind for damaged files.
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from None

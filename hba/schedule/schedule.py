@@ -231,11 +231,9 @@ def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.nda
         spread = np.broadcast_to(np.asarray(given, dtype=np.float64), values.shape).copy()
     except ValueError:
         raise ScheduleError(f"spread must be a number or of shape {values.shape}, got {np.shape(given)}") from None
-    if not (np.isfinite(spread) & (spread >= 0)).all():
-        raise ScheduleError("spread must be finite and not below 0")
     if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
         # One number for a whole row.
         spread[:, space.n_of_policy :] = 0
-    elif spread[:, space.n_of_policy :].any():
-        raise ScheduleError("spread must be 0 for regularizers, because they are the same for all images")
+    if not (np.isfinite(spread) & (spread >= 0)).all() or spread[:, space.n_of_policy :].any():
+        raise ScheduleError("spread must be finite, not below 0, and 0 for regularizers, the same for all images")
     return spread

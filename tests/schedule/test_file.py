@@ -117,11 +117,11 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (2, (*FIRST, "signed"), False, "operation Rotate must be like"),
     (2, ("space", "operations", 1, "interpolation"), "bilinear", "operation Invert must be like"),
     (2, ("space", "copies"), 100_000_000, "hyperparameters"),
-    (2, ("spread", 1, 2), -0.5, "spread must be finite and not below 0"),
+    (2, ("spread", 1, 2), -0.5, "spread must be finite, not below 0"),
     (3, (*TUNED, "name"), "droput.fc1", "unknown regularizer 'droput'; did you mean dropout"),
     (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
     (3, (*TUNED, "high"), 0.0, "dropout.features.fc1"),
-    (3, ("spread", 0, 4), 0.5, "spread must be 0"),
+    (3, ("spread", 0, 4), 0.5, "spread must be finite"),
 ]
 
 
