@@ -78,7 +78,6 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
     --against.
     """
     tensorboard = options.pop("tensorboard")
-    others = [name.strip() for name in against.split(",") if name.strip()]
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
         with redirected, run_folder(out, "evaluate", resume=options["resume"]) as folder, _Terminal() as terminal:
@@ -86,7 +85,7 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
             with trainings_kept(folder, lambda: terminal.n_done):
-                result = hba.evaluate(schedule, data, against=others, out=folder, callback=callback, **given(options))
+                result = hba.evaluate(schedule, data, against=against, out=folder, callback=callback, **given(options))
         if is_first():
             _report(result, folder, as_json=as_json)
 
@@ -151,7 +150,7 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     )
     for measure in MEASURES:
         found = measured_table(result, measure)
-        if found is not None and (result.is_unbalanced or measure != "balanced_accuracy"):
+        if found is not None:
             printer.print(table(found.headings, found.rows))
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         printer.print(text)

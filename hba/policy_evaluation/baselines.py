@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import network_of
 from hba.utils.seeding import default_generators
+from hba.utils.settings import words
 
 NONE = "none"
 SEEDS = "seeds of an evaluation"
@@ -155,17 +156,18 @@ BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASE
 """By name, which takes precedence over a file of that name."""
 
 
-def named_rows(schedule: Schedule | str | Path, against: Sequence[Baseline]) -> dict[str, Schedule | Make]:
+def named_rows(schedule: Schedule | str | Path, against: str | Sequence[Baseline]) -> dict[str, Schedule | Make]:
     """By row name, the schedule first, what the row is made of.
 
     Raises SettingsError for two rows of one name, for a schedule of language models, and for what no row can be made
     of.
     """
-    if isinstance(against, str):
-        raise SettingsError(f"against must be a list, got {against!r}; write it in brackets, as [{against!r}]")
+    others = words(against)
+    if not isinstance(others, Iterable):
+        raise SettingsError(f"against must be a list, got {others!r}")
     first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
     rows: dict[str, Schedule | Make] = {}
-    for name, row in (first, *(_named_row(other, number) for number, other in enumerate(against, start=2))):
+    for name, row in (first, *(_named_row(other, number) for number, other in enumerate(others, start=2))):
         if name in rows:
             raise SettingsError(f"two rows would be called {name!r}; give each a file name or a `name` of its own")
         if isinstance(row, Schedule) and is_of_text(row):

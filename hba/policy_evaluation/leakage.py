@@ -43,14 +43,12 @@ def leakage_reports(
 
 def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool) -> SeenCount | None:
     settings, seen = settings_of(schedule), SeenImages.from_json(schedule.provenance.get("images_seen"))
-    if config.data in DATASET_NAMES and not in_memory:
-        return _count_by_settings(settings, config) if settings.get("data") == config.data and seen is None else None
-    tested = hashes_of(data.listing, (data.test,))
-    return seen.overlap(tested[1]) if seen is not None and tested is not None and seen.kind == tested[0] else None
-
-
-def _count_by_settings(settings: Mapping[str, Any], config: EvaluationConfig) -> SeenCount | None:
-    """On a built-in dataset, whose images never change, by making the search's split again."""
+    if config.data not in DATASET_NAMES or in_memory:
+        tested = hashes_of(data.listing, (data.test,))
+        return seen.overlap(tested[1]) if seen is not None and tested is not None and seen.kind == tested[0] else None
+    if settings.get("data") != config.data or seen is not None:
+        return None
+    # The images of a built-in dataset never change, so the split of the search can be made again.
     try:
         searched = DataConfig.make({name: settings[name] for name in DataConfig.model_fields if name in settings})
         source, its_source = find_source(config), find_source(searched)

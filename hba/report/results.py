@@ -185,14 +185,6 @@ class EvaluationResult(pydantic.BaseModel):
         return self.schedule_minus("test_error")
 
     @property
-    def is_unbalanced(self) -> bool:
-        """Whether the classes of the test split differ so much in size that the error hides the small ones.
-
-        False where no confusion matrix was stored.
-        """
-        return any(one is not None and one.is_unbalanced for row in self.rows for one in row.confusion)
-
-    @property
     def resolution(self) -> Resolution | None:
         """How small a difference to the best other row these numbers can show; None where there is none to compare."""
         found, mean = verdict(self.differences), self.rows[0].mean

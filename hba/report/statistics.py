@@ -38,13 +38,6 @@ class PairedDifference:
             return PairedDifference(len(differences), mean if abs(mean) > ROUNDING else 0.0, None)
         return PairedDifference(len(differences), mean, interval_of_mean(differences))
 
-    def is_above_zero(self, n_choices: int) -> bool:
-        """Whether the mean is above zero at 95 % confidence, if picked as the highest of n_choices (Bonferroni)."""
-        if self.interval is None:
-            return False
-        standard_error = (self.interval[1] - self.mean) / t_quantile(self.n_pairs - 1, CONFIDENCE)
-        return self.mean > standard_error * t_quantile(self.n_pairs - 1, 1 - (1 - CONFIDENCE) / n_choices)
-
 
 @dataclass(frozen=True)
 class Resolution:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hba.report.statistics import PairedDifference, Resolution
+from hba.utils.text import CONFIDENCE, t_quantile
 
 FEW_SEEDS = 5
 MOST_SEEDS = 100
@@ -55,10 +56,13 @@ def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | Non
     return Verdict(kind, against, found.mean, found.interval, most, sentence)
 
 
-def _kind(difference: PairedDifference, n_compared: int) -> Kind:
-    if difference.interval is not None and difference.interval[1] < 0:
-        return "better"
-    return "worse" if difference.is_above_zero(n_compared) else "no difference shown"
+def _kind(found: PairedDifference, n_compared: int) -> Kind:
+    if found.interval is None:
+        return "no difference shown"
+    standard_error = (found.interval[1] - found.mean) / t_quantile(found.n_pairs - 1, CONFIDENCE)
+    # The row was picked as the best of n_compared (Bonferroni).
+    reach = standard_error * t_quantile(found.n_pairs - 1, 1 - (1 - CONFIDENCE) / n_compared)
+    return "better" if found.interval[1] < 0 else "worse" if found.mean > reach else "no difference shown"
 
 
 def _size(found: PairedDifference) -> str:

@@ -64,7 +64,6 @@ class TextEvaluation:
     """trainings: seed by seed, in each the schedule's first. Perplexities are the exponentials of losses."""
 
     trainings: tuple[TextTraining, ...]
-    folder: Path | None
 
     def losses(self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss") -> dict[int, float]:
         """By seed."""
@@ -188,7 +187,7 @@ def evaluate(
                 content = {"format": "hba-text-evaluation", "identity": identity, "trainings": trainings}
                 write_text(folder / RESULTS_NAME, json.dumps({**content, **environment(device)}, indent=2) + "\n")
             callback.ended(f"{row}, seed {seed}: test perplexity {in_words(perplexity(test_loss))}")
-    return TextEvaluation(tuple(done[key] for key in wanted), folder)
+    return TextEvaluation(tuple(done[key] for key in wanted))
 
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:

@@ -59,12 +59,6 @@ class Confusion:
         present = images > 0
         return float(100 * (matrix.diagonal()[present] / images[present]).mean())
 
-    @property
-    def is_unbalanced(self) -> bool:
-        """Whether the largest class has at least twice the images of the smallest; classes without are ignored."""
-        images = self.matrix().sum(1)
-        return bool(images.max() >= 2 * images[images > 0].min())
-
 
 @dataclass(frozen=True)
 class Measured:

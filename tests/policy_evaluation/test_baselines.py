@@ -106,8 +106,8 @@ def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypat
     for path in ("static.json", "a.json", "b/a.json"):
         SCHEDULE.save(path)
     for schedule, against, settings, named in (
-        (SCHEDULE, "none", {}, "against"),
-        (SCHEDULE, ["cutout"], {"baseline_like": "cifar10"}, "Cutout"),
+        (SCHEDULE, SCHEDULE, {}, "against"),
+        (SCHEDULE, "none,cutout", {"baseline_like": "cifar10"}, "Cutout"),
         (SCHEDULE, [], {"spread": -0.5}, "spread"),
         (one_operation("Invert", [[0.5]]), ["shuffled"], {}, "shuffled"),
         (both().without_regularizers(), ["only-regularization"], {}, "no regularizers"),
@@ -116,7 +116,7 @@ def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypat
         ("a.json", ["b/a.json"], {}, "'a'"),
     ):
         with pytest.raises((SettingsError, ScheduleError), match=named) as raised:
-            hba.evaluate(schedule, tiny_data(), against=against, **{**SETTINGS, **settings})
+            hba.evaluate(schedule, tiny_data(), **{**SETTINGS, **settings, "against": against})
         assert len(str(raised.value).splitlines()) == 1
     with pytest.raises(ScheduleError, match="nowhere"):
         named_rows(SCHEDULE, ["none", "nowhere"])

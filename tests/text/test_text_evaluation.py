@@ -128,7 +128,7 @@ def test_differences_are_of_pairs_with_the_same_seed(losses: list[float], verdic
     none = [2.5, 2.75, 3.3]
     by_row = {"schedule": losses, "none": none}
     trainings = (TextTraining(name, seed, 9.0, one) for name, of in by_row.items() for seed, one in enumerate(of))
-    first, _, last = TextEvaluation(tuple(trainings), None).lines()
+    first, _, last = TextEvaluation(tuple(trainings)).lines()
     differences = [one - other for one, other in zip(losses, none, strict=True)]
     half = 4.302653 * statistics.stdev(differences) / 3**0.5
     mean = statistics.fmean(differences)
