@@ -3,7 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -54,8 +54,6 @@ ON_BATCHES_USAGE = """\
         augment[0].set_epoch(epoch, epochs)
 
 It needs torch and kornia 0.8 or newer, and nothing else."""
-ON_BATCHES: Mapping[str, str] = {name: f"partial({one.__name__}, {{}})" for name, one in color.KERNELS.items()}
-"""By kernel, an operation's first argument in a file for batches, from the name of its function."""
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
@@ -148,10 +146,9 @@ def _names(code: str) -> set[str]:
 def _operation_text(one: Operation, on_batches: bool) -> str:
     """An operation as the file's own Operation."""
     if on_batches:
-        first, last = (
-            ON_BATCHES.get(one.kernel, "{}").format(one.function.__name__),
-            f'interpolation="{one.interpolation}"',
-        )
+        first, last = one.function.__name__, f'interpolation="{one.interpolation}"'
+        if one.kernel in color.KERNELS:
+            first = f"partial({color.KERNELS[one.kernel].__name__}, {first})"
     else:
         first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(one.interpolation).upper()}"
     flags = {

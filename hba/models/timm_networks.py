@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from hba.errors import RunError, SettingsError
 from hba.utils.files import reason_of
 from hba.utils.imports import import_extra
-from hba.utils.text import counted, first_of
+from hba.utils.text import first_of
 
 PREFIX = "timm:"
 TIMM = "timm"
@@ -117,29 +117,19 @@ def _of(layers: Sequence[str], weights: Weights) -> Weights:
     return {name: one for name, one in weights.items() if name.startswith(tuple(f"{layer}." for layer in layers))}
 
 
-def has_its_head(network: nn.Module, weights: Weights, heads: Sequence[str]) -> bool:
-    """Whether all weights of the head fit the network. heads: names of its layers."""
-    own, theirs = (_of(heads, some) for some in (network.state_dict(), weights))
-    return bool(own) and {name: one.shape for name, one in own.items()} == {
-        name: one.shape for name, one in theirs.items()
-    }
-
-
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
     heads: names of its layers. SettingsError for any other weight that is missing, unknown or of another shape.
     """
     own = network.state_dict()
-    replaced = set() if has_its_head(network, weights, heads) else {*_of(heads, own), *_of(heads, weights)}
-    fitting = {
-        name: one
-        for name, one in weights.items()
-        if name not in replaced and name in own and one.shape == own[name].shape
-    }
+    fitting = {name: one for name, one in weights.items() if name in own and one.shape == own[name].shape}
+    head = {*_of(heads, own), *_of(heads, weights)}
+    replaced = set() if head <= fitting.keys() else head
+    kept = {name: one for name, one in fitting.items() if name not in replaced}
     # PyTorch itself knows which weights may be missing.
-    missing = network.load_state_dict(fitting, strict=False).missing_keys
-    if wrong := sorted({*missing, *weights} - {*fitting} - replaced):
+    missing = network.load_state_dict(kept, strict=False).missing_keys
+    if wrong := sorted({*missing, *weights} - {*kept} - replaced):
         raise SettingsError(
             f"the pretrained weights in {source} do not fit the model: {len(wrong)} are missing, unknown or of another "
             f"shape ({first_of(wrong, 3)}); choose the model that they belong to"
@@ -210,15 +200,12 @@ class Start:
         load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 
-    def note(self, network: nn.Module, n_classes: int) -> str:
-        """One sentence on a network that was started so: its weights, its head, and what is frozen."""
-        has_head = has_its_head(network, self.read(), heads_of(self.model))
-        head = f"head for {counted(n_classes, 'class', 'classes')}"
-        head = f"their own {head}" if has_head else f"a new {head}, which the seed decides"
+    def note(self, network: nn.Module) -> str:
+        """One sentence on a network that was started so: its weights, and what is frozen."""
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
             f"Pretrained weights: {'those of timm' if self.source == TIMM else self.source} (SHA-256 "
-            f"{self.sha256[:12]}...), with {head}; "
+            f"{self.sha256[:12]}...); a head that does not fit is new, and the seed decides it; "
             f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

@@ -157,7 +157,7 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
         return ()
     with single_process():
         network = network_of(row.config, data, 0, start=row.start)
-        return (f"{row.start.note(network, len(data.class_names))} Every training starts so, whatever its seed.",)
+        return (f"{row.start.note(network)} Every training starts so, whatever its seed.",)
 
 
 def _train_all(

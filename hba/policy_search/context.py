@@ -131,7 +131,7 @@ class ImageSearchContext(SearchContext):
             identity=identity,
             model=model,
             fill=fill,
-            start_notes=() if start is None else (start.note(networks(0), len(data.class_names)),),
+            start_notes=() if start is None else (start.note(networks(0)),),
             images_seen=None if hashes is None else SeenImages.of(*hashes).to_json(),
             replaced=("model",) * (network is not None) + OF_SPACE * (own_space is not None),
         )
