@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,22 +27,20 @@ from hba.utils.settings import whole_number
 DIGITS_TEST_SIZE = 1097
 """Of 1,797 digits; leaves 700 for training and validation."""
 
-NATIVE_IMAGE_SIZES: Mapping[str, int] = MappingProxyType(
-    {"digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224}
-)
+NATIVE_IMAGE_SIZES: Mapping[str, int] = {
+    "digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224,
+}  # fmt: skip
 """Side in pixels of each data set's images, to which digits are enlarged."""
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
 """Of data sets that `hba.search` and `hba.evaluate` take by name."""
 
-TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
-    {
-        "cifar10": ("CIFAR10", [{"train": True}], {"train": False}),
-        "cifar100": ("CIFAR100", [{"train": True}], {"train": False}),
-        "fashionmnist": ("FashionMNIST", [{"train": True}], {"train": False}),
-        "svhn": ("SVHN", [{"split": "train"}], {"split": "test"}),
-        "svhn-full": ("SVHN", [{"split": "train"}, {"split": "extra"}], {"split": "test"}),
-    }
-)
+TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "cifar10": ("CIFAR10", [{"train": True}], {"train": False}),
+    "cifar100": ("CIFAR100", [{"train": True}], {"train": False}),
+    "fashionmnist": ("FashionMNIST", [{"train": True}], {"train": False}),
+    "svhn": ("SVHN", [{"split": "train"}], {"split": "test"}),
+    "svhn-full": ("SVHN", [{"split": "train"}, {"split": "extra"}], {"split": "test"}),
+}
 """torchvision's class, and its arguments for training and for testing. svhn is the core set of 73,257 training images,
 svhn-full has the 531,131 extra ones too."""
 

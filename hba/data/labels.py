@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,12 @@ from torch import Tensor
 from hba.errors import DataError
 
 SPLITS = ("train", "val", "test")
-_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "train": "train|training|trn",
-        "val": "val|valid|validation|validate|dev|devel|development",
-        "test": "test|tests|testing|tst",
-        "val or test": "eval|evaluation|holdout|heldout",
-    }
-)
+_NAMES: Mapping[str, str] = {
+    "train": "train|training|trn",
+    "val": "val|valid|validation|validate|dev|devel|development",
+    "test": "test|tests|testing|tst",
+    "val or test": "eval|evaluation|holdout|heldout",
+}
 """Whether a search may see the images of an evaluation is unclear, so a person must say it."""
 _FILLER = "(set|data|dataset|split|part|folder|images?|imgs?)"
 """Words that change nothing: training_set, test-images."""

@@ -158,7 +158,8 @@ class Pool(Dataset[ReadPart]):
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
         """The images but those at the places of broken ones. DataError where none is left."""
         if len(broken) == len(self):
-            raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
+            first = "".join(f", {item.path} first" for item in [*broken.values()][:1])
+            raise DataError(f"none of {len(self)} images could be read{first}")
         return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
 
     def check_levels(self) -> None:

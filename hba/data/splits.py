@@ -53,9 +53,8 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
     if val is not None:
         val, rest = _take(source, val, val_size, keep=0, seed=seed, part="val")[0], available
     else:
-        val, rest = _take(
-            source, available, val_size or _default_size(source, available), keep=1, seed=seed, part="val"
-        )
+        val_size = val_size or _default_size(source, available)
+        val, rest = _take(source, available, val_size, keep=1, seed=seed, part="val")
     return Splits(available, take_training(source, rest, train_size, seed), val, test or (lambda: drawn))
 
 
@@ -135,19 +134,11 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     comments after a # are ignored. DataError for files that are no such list.
     """
     keep = _listed_classes(source, listed_in)
-
-    def kept(pool: Pool) -> Pool:
-        restricted = pool.keep(keep)
-        if not len(restricted):
-            raise DataError(f"{listed_in}: a split of {source.name} has no images of these classes; add others")
-        return restricted
-
-    test_size = source.test_size
+    kept, test_size = source.map(lambda pool: pool.keep(keep)), source.test_size
     if test_size is not None:
         # As large a part of the classes' images as of all images.
-        test_size = max(len(keep), round(test_size * len(source.train.keep(keep)) / len(source.train)))
-    names = tuple(source.class_names[number] for number in keep)
-    return replace(source.map(kept), class_names=names, test_size=test_size)
+        test_size = max(len(keep), round(test_size * len(kept.train) / len(source.train)))
+    return replace(kept, class_names=tuple(source.class_names[number] for number in keep), test_size=test_size)
 
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -21,13 +20,11 @@ from hba.utils.text import counted, did_you_mean, first_of
 Role = Literal["path", "label", "split"]
 Columns = Mapping[Role, str | None]
 """Names of columns that were given, None where not."""
-NAMES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
-    {
-        "path": ("path", "file", "filename", "file_name", "image", "image_path"),
-        "label": ("label", "class", "target"),
-        "split": ("split",),
-    }
-)
+NAMES: Mapping[Role, tuple[str, ...]] = {
+    "path": ("path", "file", "filename", "file_name", "image", "image_path"),
+    "label": ("label", "class", "target"),
+    "split": ("split",),
+}
 """What columns are called where no setting names them; case does not count."""
 NO_SPLITS = "none"
 """Given as the column of splits, it says that there is none, whatever columns there are."""
