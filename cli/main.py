@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hba.distributed.process_info import GONE, check_single_process, launched, override_rank
-from hba.errors import HbaError, ReportWarning
+from hba.errors import HbaError, HbaWarning
 from hba.utils.devices import VERSION
 
 USER_ERROR = 2
@@ -88,7 +88,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("always", ReportWarning)
+                warnings.simplefilter("always", HbaWarning)
                 warnings.showwarning = _show_warning
                 return super().invoke(ctx)
         except HbaError as error:

@@ -9,13 +9,8 @@ class HbaError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(_in_one_line(message))
-
-
-def _in_one_line(message: str) -> str:
-    if message.isprintable():
-        return message
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in message)
+        escaped = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in message)
+        super().__init__("".join(escaped))
 
 
 class SettingsError(HbaError, ValueError):
@@ -38,9 +33,5 @@ class DivergedError(HbaError, ArithmeticError):
     """A loss is no longer finite."""
 
 
-class SavesWarning(UserWarning):
-    """What was saved of a training on its way is not used."""
-
-
-class ReportWarning(UserWarning):
-    """A run has ended well, but its report could not be written."""
+class HbaWarning(UserWarning):
+    """The run goes on, or has ended well, but something beside it failed: a report, or what was saved of a training."""

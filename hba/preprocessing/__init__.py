@@ -111,7 +111,8 @@ class Preprocessing:
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2)."""
         if self.baseline.random_resized_crop:
-            images = random_resized_crop(images, self.image_size, generator)
+            boxes = random_boxes(len(images), images.shape[2], images.shape[3], generator)
+            images = resized_crop(images, boxes, self.image_size)
         if self.baseline.color_jitter:
             images = color_jitter(images, self.baseline.color_jitter, generator)
         if self.baseline.pca_jitter:
@@ -227,11 +228,6 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 """Width to height of a crop."""
 N_TRIES = 10
-
-
-def random_resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """A random box of each image (B, C, H, W), resized to (B, C, size, size)."""
-    return resized_crop(images, random_boxes(len(images), images.shape[2], images.shape[3], generator), size)
 
 
 def random_boxes(batch: int, height: int, width: int, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
-from hba.errors import ReportWarning
+from hba.errors import HbaWarning
 from hba.report import figures, findings, tables
 from hba.report.results import EvaluationResult
 from hba.report.run import EVALUATED_NAME, Run, SearchFiles
@@ -44,7 +44,7 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
     """The report of a run that has just ended, whose other files are written; None where that failed.
 
     samples: gives images of the run, which are kept beside it. evaluated: the schedule of an evaluation, kept too.
-    A failure becomes a ReportWarning; nothing is raised, because the run itself is complete.
+    A failure becomes an HbaWarning; nothing is raised, because the run itself is complete.
     """
     try:
         if evaluated is not None:
@@ -54,7 +54,7 @@ def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: S
     except Exception as error:
         # Any error at all: images may be of any kind, and hours of work stand behind.
         text = f"no report was written: {reason_of(error)}; the run's other files are complete in {folder}"
-        warnings.warn(text, ReportWarning, stacklevel=2)
+        warnings.warn(text, HbaWarning, stacklevel=2)
         return None
 
 

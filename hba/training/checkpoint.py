@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import broadcast_from_rank0
 from hba.distributed.process_info import is_first, size
-from hba.errors import SavesWarning
+from hba.errors import HbaWarning
 from hba.utils.files import load_tensors, reason_of, save_tensors
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -86,5 +86,5 @@ class TrainCheckpoint:
         except Exception as error:
             # A damaged file can raise any exception.
             message = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
-            warnings.warn(message, SavesWarning, stacklevel=2)
+            warnings.warn(message, HbaWarning, stacklevel=2)
             return None

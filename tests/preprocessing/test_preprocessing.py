@@ -22,7 +22,6 @@ from hba.preprocessing import (
     random_boxes,
     random_crop,
     random_cutout,
-    random_resized_crop,
     resized_crop,
 )
 
@@ -172,7 +171,7 @@ STANDARDIZE = Standardize(
 
 def test_imagenets_baseline_is_crop_then_jitters_then_standardisation_then_flip() -> None:
     images, draws = noise(12, 16, 16), generator(5)
-    expected = random_resized_crop(images, 14, draws)
+    expected = resized_crop(images, random_boxes(12, 16, 16, draws), 14)
     expected = pca_jitter(color_jitter(expected, 0.4, draws), 0.1, draws)
     expected = augment(STANDARDIZE(expected), Baseline(flip=True), draws)
     result = Preprocessing(STANDARDIZE, BASELINES["imagenet"], 14).train(images, generator(5))

@@ -12,7 +12,7 @@ from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from torchvision.transforms.v2 import functional as TF
 
 import hba
-from hba.errors import ReportWarning, RunError
+from hba.errors import HbaWarning, RunError
 from hba.report.page import report_at_the_end
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
@@ -142,7 +142,7 @@ def test_any_error_of_a_report_is_a_warning(tmp_path: Path) -> None:
         raise ZeroDivisionError("division\nby zero")
 
     hba.load_policy("digits").only(0).save(tmp_path / "policy.json")
-    with pytest.warns(ReportWarning, match=r"^no report was written: division; "):
+    with pytest.warns(HbaWarning, match=r"^no report was written: division; "):
         assert report_at_the_end(tmp_path, fail) is None
 
 

@@ -10,7 +10,7 @@ from small_trainings import BATCH, N_TRAIN, one_operation, tiny_data
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.errors import SavesWarning
+from hba.errors import HbaWarning
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.regularizer import Hyperparameter
@@ -113,6 +113,6 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_re
     assert other.path != kept.path
     assert trained("no augmentation", other).test == whole.test
     kept.path.write_bytes(kept.path.read_bytes()[:-100])
-    with pytest.warns(SavesWarning, match="cannot be read .*; its training begins anew"):
+    with pytest.warns(HbaWarning, match="cannot be read .*; its training begins anew"):
         found = trained("operations", kept)
     assert found.test == trained("operations", None).test
