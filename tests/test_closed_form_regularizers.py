@@ -97,7 +97,7 @@ def test_tuned_weight_decay_is_ridge_regression_and_its_response_the_slope(respo
     rows = inputs.repeat(2, 1), targets.repeat(2), lam + noise
     for _ in range(1000):
         optimizer.zero_grad()
-        RESPONSES[response].gradients(TrainingBatch(hypernetwork.train(), lambda x, _: x, half_squares, *rows, penalty))
+        RESPONSES[response](TrainingBatch(hypernetwork.train(), lambda x, _: x, half_squares, *rows, penalty))
         optimizer.step()
     torch.testing.assert_close(weights_at(hypernetwork, lam), best_weights(lam, of_weight_decay), rtol=1e-4, atol=1e-6)
     slope = weights_at(hypernetwork, lam + 0.5) - weights_at(hypernetwork, lam - 0.5)
@@ -117,7 +117,7 @@ def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_sl
     averaged, n_averaged = torch.zeros(2, N_FEATURES, dtype=torch.float64), 0
     for step in range(500):
         optimizer.zero_grad()
-        RESPONSES[response].gradients(TrainingBatch(hypernetwork.train(), lambda x, _: x, half_squares, *rows))
+        RESPONSES[response](TrainingBatch(hypernetwork.train(), lambda x, _: x, half_squares, *rows))
         optimizer.step()
         if step >= 200:
             slope = weights_at(hypernetwork, lam + 0.5) - weights_at(hypernetwork, lam - 0.5)

@@ -38,7 +38,7 @@ def hypernetwork_of(n_features: int, response: str) -> HyperNetwork:
     found = HyperNetwork(network, 1, "all", generator).double()
     for parameter in found.response_parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
-    if RESPONSES[response].centered:
+    if response != "affine":
         found.center.fill_(HELD)
     return found
 
@@ -55,7 +55,7 @@ def learnt(
     optimizer = torch.optim.SGD(learned, lr=0.1, momentum=0.9)
     for _ in range(n_steps):
         optimizer.zero_grad()
-        RESPONSES[response].gradients(TrainingBatch(hypernetwork, augment, half_squares, *rows))
+        RESPONSES[response](TrainingBatch(hypernetwork, augment, half_squares, *rows))
         optimizer.step()
 
 

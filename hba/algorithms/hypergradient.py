@@ -173,7 +173,7 @@ class Hypergradient(LambdaSteps):
 
     def move_center(self, state: HyperGradientState) -> None:
         """Let the center of a centered response follow lambda."""
-        if RESPONSES[self.response].centered:
+        if self.response != "affine":
             state.learner.hypernetwork.center.copy_(state.lam.detach())
 
 
@@ -215,7 +215,7 @@ def update_phi(
     learner.optimizer.zero_grad()
     augment, penalty = augment or partial(task.augment, generator=state.generator), penalty_of(task, learner)
     training = TrainingBatch(learner.hypernetwork, augment, task.loss_of, *batch, lam_rows, penalty)
-    loss, logits = RESPONSES[response].gradients(training)
+    loss, logits = RESPONSES[response](training)
     learner.update()
     task.carry(state.train_stream, logits)
     state.totals.add_training(loss, task.error_share(logits, batch[1]))

@@ -13,7 +13,7 @@ Dropout inside the network draws by the rates of lambda + eps, also where the we
 3.13). A penalty is never linearized: of a weight decay, only the square has a minimum in Theta.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -106,23 +106,7 @@ def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     return current
 
 
-@dataclass(frozen=True)
-class Response:
-    """A learning rule. gradients: sets those of phi. centered: whether the center of the hypernetwork follows lambda.
-    apart: whether w_0 learns from a separate loss without the response.
-    """
-
-    gradients: Callable[[TrainingBatch], tuple[Tensor, Tensor]]
-    centered: bool
-    apart: bool
-
-
-RESPONSES: Mapping[str, Response] = MappingProxyType(
-    {
-        "affine": Response(joint, centered=False, apart=False),
-        "centered": Response(joint, centered=True, apart=False),
-        "separate": Response(separate, centered=True, apart=True),
-        "linearized": Response(linearized, centered=True, apart=True),
-    }
-)
-"""The paper's response first."""
+RESPONSES = MappingProxyType({"affine": joint, "centered": joint, "separate": separate, "linearized": linearized})
+"""The paper's response first. The center of the hypernetwork follows lambda in all others."""
+APART = ("separate", "linearized")
+"""Those in which w_0 learns from a separate loss, without the response."""

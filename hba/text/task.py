@@ -13,7 +13,7 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms import SearchState
-from hba.algorithms.responses import RESPONSES
+from hba.algorithms.responses import APART
 from hba.algorithms.task import Task
 from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
@@ -119,7 +119,7 @@ class TextTask(Task):
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The response is clipped together with the current weights if both learn from one loss."""
-        return optimizer_of(self.config, parameters, not RESPONSES[self.config.algorithm.response].apart)
+        return optimizer_of(self.config, parameters, self.config.algorithm.response not in APART)
 
     def train_stream(self) -> TokenStream:
         return self.val_stream(self.config.batch_size, "train")
