@@ -3,13 +3,8 @@
 The OneOf of Sequentials in the file is the policy: an image gets one Sequential, by the weights p. Each OneOf in it
 applies one of its transforms, by their weights, of which NoOp is one.
 
-    in the file                                           here
-    RandomBrightnessContrast, contrast v                  Brightness by the factor 1 + v, which it does to levels
-    RandomBrightnessContrast, brightness v                Brightness by the factor 1 + 2 v, the same on mid-grey
-    Solarize                                              Solarize
-    ShiftScaleRotate with one rotation or shift           Rotate, TranslateX, TranslateY, to both sides
-    CoarseDropout of one hole                             Cutout of a sixteenth of the side, which is what it has there
-    all others, and CoarseDropout of more holes           left out
+_ARGUMENTS has what becomes an operation by one argument. A Solarize stays one; CoarseDropout of one hole is Cutout of a
+sixteenth of the side, which it has there. All others, and CoarseDropout of more holes, are left out.
 
 Ref: github.com/albumentations-team/autoalbument, autoalbument/faster_autoaugment/policy.py (create_transform) and
 operations.py (as_transform).

@@ -10,13 +10,9 @@ last trial. In it, each line clones the trial of the line before. Lines before t
 A policy is 60 whole numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and for the 15
 operations in the order of PBA_RANGES, the probability in tenths and the level of the magnitude, both in [0, 10].
 
-    PBA                                             here
-    magnitudes in degrees, pixels, bits and grey    the same whole numbers, pixels as fractions of PBA's 32
-      levels are truncated to whole numbers
-    Posterize at level 10 keeps 0 bits: all black   the schedule says 0 too, but the operation keeps at least 1
-    another length repeats policies, and fills up   Schedule.stretched, and with it `hba evaluate`, is linear between
-      with the last one                               epochs
-    borders and Cutout take the dataset's mean      they take `fill`
+Levels of magnitudes in degrees, pixels, bits and grey levels are truncated to the same whole numbers as in PBA; pixels
+become fractions of its 32. PBA's borders and Cutout have the dataset's mean colour, which is `fill` here. NOTE has the
+other differences.
 
 Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse_policy) and
 pba/augmentation_transforms.py (levels), without its stretching.

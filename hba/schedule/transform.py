@@ -27,7 +27,7 @@ IMAGE_FORMS = (
     "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
 )
 PIL_MODES = ("L", "RGB")
-NOT_SET = -1.0
+IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
 def _is_plain_tensor(given: Any) -> bool:
@@ -68,17 +68,14 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     DataLoader seeds for each worker.
     """
 
-    _transformed_types = (
-        *(PIL.Image.Image, tv_tensors.Image, tv_tensors.Video),
-        *(*ANNOTATIONS, _is_image_array, _is_plain_tensor),
-    )
+    _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
     def __init__(self, schedule: Any) -> None:
         # A Schedule, whose module imports this one.
         super().__init__()
         self.schedule = schedule
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
-        self._position = torch.full((), NOT_SET, dtype=torch.float64).share_memory_()
+        self._position = torch.full((), schedule.epochs - 1, dtype=torch.float64).share_memory_()
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
         self._checked: set[torch.device] = set()
 
@@ -112,8 +109,7 @@ class PolicyTransform(v2.Transform):  # type: ignore[misc]
     @property
     def position(self) -> float:
         """The current row number; fractional between two rows."""
-        position = float(self._position)
-        return self.schedule.epochs - 1 if position == NOT_SET else position
+        return float(self._position)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """One draw, used for every image of the sample; they must hold equally many."""
