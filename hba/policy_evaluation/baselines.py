@@ -42,8 +42,6 @@ from hba.utils.settings import words
 NONE = "none"
 SEEDS = "seeds of an evaluation"
 """Part of every definition, so that results whose trainings had the seeds of searches are not resumed."""
-N_TRIED = 2
-"""Images that an augmentation is tried on."""
 
 Baseline = str | Path | Schedule | Augmentation
 """A name in BASELINES, a schedule's file or shipped name, a schedule, or an augmentation of the user's own."""
@@ -72,16 +70,6 @@ class RowConfig:
         cutout_size = str(self.config.baseline_augmentation().cutout_size)
         parts = [SEEDS, cutout_size, *(part.definition for part in self.augmentations)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-    @property
-    def network_definition(self) -> str | None:
-        """Identifies the user's own network; None without one."""
-        return None if self.own_network is None else self.own_network.definition
-
-    @property
-    def weights(self) -> str | None:
-        """SHA-256 of the pretrained weights; None for fresh ones."""
-        return None if self.start is None else self.start.sha256
 
 
 Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]
@@ -119,14 +107,6 @@ def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
     return lambda schedule, config: (config, (ScheduleAugmentation(change(schedule)),))
 
 
-def _final(schedule: Schedule) -> Schedule:
-    return schedule.only(schedule.epochs - 1)
-
-
-def _point(schedule: Schedule) -> Schedule:
-    return schedule.with_spread(0.0)
-
-
 class NamedBaseline(NamedTuple):
     """A baseline with a name of its own. text: what it trains with; SCHEDULE is the first row's schedule."""
 
@@ -140,14 +120,14 @@ _BASELINES: Mapping[str, tuple[Make, str]] = {
     NONE: (_always(ScheduleAugmentation(None)), "the baseline augmentation alone"),
     "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
     "random": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
-    "random-point": (_of_schedule(lambda schedule: _point(start(schedule))), "`random` without its spread"),
+    "random-point": (_of_schedule(lambda schedule: start(schedule).with_spread(0.0)), "`random` without its spread"),
     "middle": (_of_schedule(middle), "all probabilities 0.5, all magnitudes in the middle of their range"),
     "shuffled": (_shuffled, "SCHEDULE with its curves on permuted operations, made equally strong"),
     "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
-    "final": (_of_schedule(_final), "the last epoch of SCHEDULE, in every epoch"),
+    "final": (_of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)), "the last epoch, in every epoch"),
     "only-augmentation": (_of_schedule(Schedule.without_regularizers), "SCHEDULE without its regularizers"),
     "only-regularization": (_of_schedule(Schedule.without_operations), "the regularizers of SCHEDULE alone"),
-    "point": (_of_schedule(_point), "SCHEDULE without its spread: every image gets the bare row of its epoch"),
+    "point": (_of_schedule(lambda schedule: schedule.with_spread(0.0)), "SCHEDULE without its spread"),
     "randaugment": (_always(_RANDAUGMENT), "torchvision's RandAugment, with its defaults"),
     "trivialaugment": (_always(_TRIVIALAUGMENT), "torchvision's TrivialAugment; shifts small images by less"),
     "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
@@ -242,12 +222,12 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
 
 
 def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
-    """Apply a copy of the augmentation to the first training images, as in the first and in the last epoch.
+    """Apply a copy of the augmentation to the first two training images, as in the first and in the last epoch.
 
     Raises SettingsError where the result is no batch of new images in [0, 1]. An exception of the user's code is not
     caught. PyTorch's default generators are left as they were.
     """
-    n = min(N_TRIED, len(train))
+    n = min(2, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
     images = as_floats(levels)
     before = images.clone()

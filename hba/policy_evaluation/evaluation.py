@@ -209,7 +209,8 @@ def _train_all(
 def _identity(row: RowConfig) -> tuple[str, ...]:
     """All that decides a row's numbers, but for images and hardware."""
     settings = row.config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
-    return settings, row.name, row.definition, str(row.network_definition), str(row.weights)
+    network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
+    return settings, row.name, row.definition, str(network), str(start)
 
 
 Result = tuple[Measured, tuple[Measured, ...]]

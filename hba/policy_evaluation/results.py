@@ -45,16 +45,17 @@ class Evaluation:
         if stored:
             check_same("training images", stored.fingerprints.get("training"), prints["training"], folder)
             kept = {name: getattr(stored, name) for name in (*kept, "wall_seconds")}
+        own_network, start = rows[0].own_network, rows[0].start
         self.result = EvaluationResult(
             class_names=data.class_names,
             rows=tuple(
                 trained.get(row.name) or EvaluationRow(name=row.name, definition=row.definition) for row in rows
             ),
-            settings={**config.model_dump(), **({"model": None} if rows[0].own_network else {})},
+            settings={**config.model_dump(), **({"model": None} if own_network else {})},
             train_images=len(data.train),
             searched=searched,
-            own_network=rows[0].network_definition,
-            pretrained=rows[0].weights,
+            own_network=None if own_network is None else own_network.definition,
+            pretrained=None if start is None else start.sha256,
             error=error_of(data.train.labels),
             **kept,
         )
@@ -97,11 +98,12 @@ def stored_results(
         return None
     stored = read_results(path)
     before, names = stored.config, [row.name for row in stored.rows]
-    check_same("pretrained weights", stored.pretrained, rows[0].weights, folder)
+    own_network, start = rows[0].own_network, rows[0].start
+    check_same("pretrained weights", stored.pretrained, start and start.sha256, folder)
     for name in EvaluationConfig.model_fields:
         if name not in (*FREE_SETTINGS, "model"):
             check_same(name, getattr(before, name), getattr(config, name), folder)
-    network = rows[0].network_definition or config.model
+    network = config.model if own_network is None else own_network.definition
     check_same("network", stored.own_network or before.model, network, folder)
     check_same("seeds, or has more", before.seeds, min(before.seeds, config.seeds), folder)
     check_same("rows, and new ones come last", names, [row.name for row in rows[: len(names)]], folder)
