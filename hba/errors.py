@@ -34,4 +34,4 @@ class DivergedError(HbaError, ArithmeticError):
 
 
 class HbaWarning(UserWarning):
-    """The run goes on, or has ended well, but something beside it failed: a report, or what was saved of a training."""
+    """The run goes on, or has ended well, but its report could not be written."""

@@ -13,7 +13,7 @@ from typing import Any
 from hba.errors import RunError
 from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN
 from hba.schedule.library import POLICY_NAME
-from hba.utils.files import load_tensors, reason_of, save_tensors, write_text
+from hba.utils.files import load_tensors, save_tensors, write_text
 
 CHECKPOINT_VERSION = 9
 
@@ -54,19 +54,14 @@ class RunFolder:
         """
         if not self.checkpoint.exists():
             return None
-        try:
-            content = load_tensors(self.checkpoint)
-            version, stored, state = (content[name] for name in ("version", "identity", "state"))
-        except Exception as error:  # A broken file can make the reader raise anything.
-            what = f"{self.checkpoint} cannot be read ({reason_of(error)})"
-            raise RunError(f"{what}; what was found is in {self.policy.name}, but cannot be resumed") from None
-        if version != CHECKPOINT_VERSION:
+        content = load_tensors(self.checkpoint)
+        if content["version"] != CHECKPOINT_VERSION:
             raise RunError(f"{self.checkpoint} is of another version of hba; use that, or choose another --out")
-        for name in {**identity, **stored}:
+        for name in {**identity, **(stored := content["identity"])}:
             if stored.get(name) != identity.get(name):
                 change = (
                     f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {identity.get(name)})"
                 )
                 raise RunError(f"{change}; resume with the old one, or choose another --out")
-        found: dict[str, Any] = state
+        found: dict[str, Any] = content["state"]
         return found

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import time
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,7 @@ from torch.optim import Optimizer
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import broadcast_from_rank0
 from hba.distributed.process_info import is_first, size
-from hba.errors import HbaWarning
-from hba.utils.files import load_tensors, reason_of, save_tensors
+from hba.utils.files import load_tensors, save_tensors
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
 
@@ -56,10 +54,10 @@ class TrainCheckpoint:
         self._last_save = 0.0
 
     def restore(self, state: TrainState) -> None:
-        """Restore the state from the file; leave it at its beginning if there is no readable file."""
-        self._last_save = time.monotonic()
+        """Restore the state from the file; leave it at its beginning if there is none. RunError for a broken file."""
+        self._last_save, path = time.monotonic(), self.path
         # Only the first of several processes needs access to the folder.
-        saved = broadcast_from_rank0(self._read)
+        saved = broadcast_from_rank0(lambda: load_tensors(path) if path is not None and path.is_file() else None)
         if saved is not None:
             restore(state, saved["way"])
             restore_default_generators(saved["default_generators"], state.sums.device)
@@ -77,14 +75,3 @@ class TrainCheckpoint:
         """Delete the file of a finished training."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-    def _read(self) -> Any:
-        if self.path is None or not self.path.is_file():
-            return None
-        try:
-            return load_tensors(self.path)
-        except Exception as error:
-            # A damaged file can raise any exception.
-            message = f"{self.path} cannot be read ({reason_of(error)}); its training begins anew"
-            warnings.warn(message, HbaWarning, stacklevel=2)
-            return None

@@ -56,10 +56,13 @@ def save_tensors(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_tensors(path: Path) -> Any:
-    """What save_tensors has written, on the CPU. A broken file can make it raise anything."""
+    """What save_tensors has written, on the CPU. RunError for a broken file."""
     import torch
 
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # A broken file can make the reader raise anything.
+        raise RunError(f"{path} cannot be read ({reason_of(error)}); remove it to begin anew") from None
 
 
 def open_regular(path: Path) -> BinaryIO:

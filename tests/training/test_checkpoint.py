@@ -10,7 +10,7 @@ from small_trainings import BATCH, N_TRAIN, one_operation, tiny_data
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.errors import HbaWarning
+from hba.errors import RunError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.regularizer import Hyperparameter
@@ -103,7 +103,7 @@ def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: i
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_read(tmp_path: Path) -> None:
+def test_what_is_saved_is_taken_only_by_the_same_training_and_must_be_readable(tmp_path: Path) -> None:
     kept = TrainCheckpoint(tmp_path, ["this"])
     with pytest.raises(Stopped):
         trained("operations", kept, 5)
@@ -113,6 +113,5 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_where_it_can_be_re
     assert other.path != kept.path
     assert trained("no augmentation", other).test == whole.test
     kept.path.write_bytes(kept.path.read_bytes()[:-100])
-    with pytest.warns(HbaWarning, match="cannot be read .*; its training begins anew"):
-        found = trained("operations", kept)
-    assert found.test == trained("operations", None).test
+    with pytest.raises(RunError, match="cannot be read"):
+        trained("operations", kept)
