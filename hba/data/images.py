@@ -74,9 +74,6 @@ class Images(Protocol):
     def mean_color(self) -> Colors:
         return self.mean_and_std()[0]
 
-    def std_color(self) -> Colors:
-        return self.mean_and_std()[1]
-
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages(Images):

@@ -82,7 +82,7 @@ class Standardize:
     @staticmethod
     def of(data: Images, colors: tuple[Colors, Colors] | None = None) -> "Standardize":
         """With the mean and standard deviation of these images by channel, or with others, on their device."""
-        found = colors or (data.mean_color(), data.std_color())
+        found = colors or data.mean_and_std()
         return Standardize(*(torch.tensor(color, device=data.device)[None, :, None, None] for color in found))
 
     def __call__(self, images: Tensor) -> Tensor:

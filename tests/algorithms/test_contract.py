@@ -61,7 +61,7 @@ def test_the_schedule_is_valid_survives_its_file_and_ends_at_lambda(algorithm: s
 def test_the_network_of_the_result_is_an_ordinary_one_and_measures_as_reported(algorithm: str) -> None:
     result, data, val = whole(algorithm), small_data(), small_images(16, seed=1)
     assert all(type(module).__module__.startswith(("torch.", "hba.models")) for module in result.network.modules())
-    mean, std = (torch.tensor(color)[:, None, None] for color in (data.train.mean_color(), data.train.std_color()))
+    mean, std = (torch.tensor(color)[:, None, None] for color in data.train.mean_and_std())
     with torch.no_grad():
         logits = result.network.eval()((val.images / 255 - mean) / std)
     last = result.metrics[-1]
@@ -189,7 +189,7 @@ def test_every_algorithm_searches_and_measures_as_scikit_learn_does(algorithm: s
     assert (result.schedule.values[0] != result.schedule.values[-1]).any()
     assert "mean average precision" in result.schedule.provenance["error"]
     val = two_sides(16, seed=1)
-    mean, std = (torch.tensor(colour)[:, None, None] for colour in (data.train.mean_color(), data.train.std_color()))
+    mean, std = (torch.tensor(colour)[:, None, None] for colour in data.train.mean_and_std())
     with torch.no_grad():
         logits = result.network.eval()((val.images / 255 - mean) / std)
     precision = average_precision_score(val.labels.numpy(), logits.numpy(), average="macro")
