@@ -143,7 +143,7 @@ class TrainingConfig(DataConfig):
         """A note on data of your own without any baseline augmentation, unless baseline is none; else None."""
         if self.data in DATASET_NAMES or self.baseline == "none" or self.baseline_augmentation() != Baseline():
             return None
-        return "Baseline augmentation: none; for photographs, --baseline auto adds flip and crop"
+        return "Baseline augmentation: none, which is easy to beat; for photographs, --baseline auto adds flip and crop"
 
     def network_start(self) -> Start | None:
         """The pretrained weights, read now, because a file may change; None for random weights."""

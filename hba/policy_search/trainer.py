@@ -239,4 +239,7 @@ def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) 
         return ()
     history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
     rates = f"{old_rate:.3g} -> {state.learner.learning_rate:.3g}"
-    return (f"Extended from {before} to {epochs} epochs after {done}; this changes the learning rate: {rates}.",)
+    return (
+        f"Extended from {before} to {epochs} epochs after {done}: the learning rate is now that of {epochs} epochs "
+        f"({rates}). If it differs, so does the schedule from one of {epochs} epochs at once.",
+    )
