@@ -42,21 +42,6 @@ def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
     return {name: module for name, module in modules if type(module) in DROPOUTS or isinstance(module, RatedDropout)}
 
 
-def dropout_hyperparameters(network: nn.Module) -> tuple[Hyperparameter, ...]:
-    """One for each dropout module, `dropout.<module>`, which begins at the module's rate if that is not 0.
-
-    Raises SettingsError for a network without any.
-    """
-    rates: dict[str, Any] = {name: module.p for name, module in dropouts(network).items()}
-    if not rates:
-        raise SettingsError(
-            f"tune dropout needs a network with modules nn.Dropout, {type(network).__name__} has none; give another "
-            "model, or omit dropout"
-        )
-    initial = {f"{DROPOUT}.{name}": min(float(rate) or INITIAL_RATE, LARGEST_RATE) for name, rate in rates.items()}
-    return tuple(Hyperparameter(name, 0.0, LARGEST_RATE, rate) for name, rate in initial.items())
-
-
 def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
     """On a log scale. It begins at the weight decay of the settings, limited to the range, or at the default one."""
     initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
@@ -183,13 +168,18 @@ def hyperparameters_of(
 ) -> tuple[Hyperparameter, ...]:
     """The hyperparameters of the named groups, in the order of the names.
 
+    Of dropout, one for each module, `dropout.<module>`, which begins at the module's rate if that is not 0.
     weight_decay: of the settings, where the search of it begins. image_size: side of the images in pixels; ranges in
-    pixels are for SIDE and scale with it.
+    pixels are for SIDE and scale with it. Raises SettingsError for dropout in a network without any.
     """
     found: list[Hyperparameter] = []
     for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
         if group == DROPOUT:
-            found += dropout_hyperparameters(network())
+            rates: dict[str, Any] = {f"{DROPOUT}.{name}": module.p for name, module in dropouts(network()).items()}
+            if not rates:
+                raise SettingsError("tune dropout needs a network with modules nn.Dropout; give one, or omit dropout")
+            initial = {name: min(float(rate) or INITIAL_RATE, LARGEST_RATE) for name, rate in rates.items()}
+            found += [Hyperparameter(name, 0.0, LARGEST_RATE, rate) for name, rate in initial.items()]
         elif group == WEIGHT_DECAY:
             found.append(weight_decay_hyperparameter(weight_decay))
         else:

@@ -98,8 +98,7 @@ class Regularizer:
         if not (is_named and is_placed and len(set(names)) == len(names)):
             raise SettingsError(
                 "a regularizer must have a name in one word, hyperparameters with different names <name>.<own name>, a "
-                f"function and a place of {', '.join(get_args(Place))}, got {self.name!r} with {', '.join(names)} at "
-                f"{self.place!r}"
+                f"function and a place of {', '.join(get_args(Place))}, got {self}"
             )
 
     def __call__(self, *arguments: Any, **values: Any) -> Tensor:

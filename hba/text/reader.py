@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hba.errors import DataError, SettingsError
+from hba.utils.files import reason_of
 
 FILES: Mapping[str, str] = MappingProxyType({"train": "train.txt", "valid": "valid.txt", "test": "test.txt"})
 END_OF_LINE = "<eos>"
@@ -68,8 +69,7 @@ def _words(path: Path) -> tuple[list[str], str]:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it must be UTF-8, but byte {error.start} is not"
-        raise DataError(f"{path} cannot be read: {reason}") from None
+        raise DataError(f"{path} cannot be read as UTF-8: {reason_of(error)}") from None
     # Lines end only here, as in other tools, and not at every character that Unicode calls the end of a line.
     lines = text.removesuffix("\n").split("\n")
     words = [word for line in lines for word in (*line.split(), END_OF_LINE)]

@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_used_is_named(folder: Path) -> None:
         (folder / "valid.txt").unlink()
         if content is not None:
             (folder / "valid.txt").write_bytes(content.encode() if isinstance(content, str) else content)
-        with pytest.raises(DataError, match="byte 2" if isinstance(content, bytes) else None) as raised:
+        with pytest.raises(DataError, match="position 2" if isinstance(content, bytes) else None) as raised:
             Corpus.read(folder, 100)
         assert str(folder / "valid.txt") in str(raised.value)
         (folder / "valid.txt").touch()
