@@ -53,9 +53,6 @@ class Shared:
     prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
 
 
-NOTHING_SHARED = Shared()
-
-
 class Executor:
     """Runs tasks. device: of each task. n_jobs: tasks at a time."""
 
@@ -77,30 +74,20 @@ class Executor:
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
-    def run(
-        self,
-        function: TaskFunction,
-        tasks: Sequence[Any],
-        shared: Shared = NOTHING_SHARED,
-        on_step: OnStep = lambda: None,
-    ) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
         on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
         Raises what a task raised, after the results that arrived at the same time, and RunError where a process or
         machine is lost for good.
         """
-        if tasks:
-            yield from self._run(function, tasks, shared, on_step)
-
-    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         raise NotImplementedError
 
 
 class SerialExecutor(Executor):
     """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
 
-    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
@@ -109,7 +96,7 @@ class SerialExecutor(Executor):
 class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
 
-    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
         arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), n_steps)
@@ -124,7 +111,7 @@ class ProcessExecutor(Executor):
         others, processes = multiprocessing.active_children(), list[BaseProcess]()
         # Started together with the first process, it would let interrupts through again.
         resource_tracker.ensure_running()
-        pool = ProcessPoolExecutor(min(self.n_jobs, len(tasks)), CONTEXT, _begin, arguments)
+        pool = ProcessPoolExecutor(self.n_jobs, CONTEXT, _begin, arguments)
         try:
             with without_interrupts():
                 futures = {pool.submit(_run, content): number for number, content in enumerate(contents)}

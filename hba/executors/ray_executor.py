@@ -146,10 +146,10 @@ class RayExecutor(Executor):
 
     def environment(self) -> Mapping[str, Any]:
         """That of the first machine that answers."""
-        ((_, found),) = self.run(_environment, [self.device.type])
+        ((_, found),) = self.run(_environment, [self.device.type], Shared(), lambda: None)
         return {**found, "machines": self.n_machines}
 
-    def _run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         ray, (n_cpus, n_gpus) = self.ray, self.needs
         _send_own_modules()
         contents = [packed(task) for task in tasks]

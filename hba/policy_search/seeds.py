@@ -75,7 +75,9 @@ def repeated_search(
         given["data"] = resolved_data({"data": data})["data"]
         given.pop("seed", None)
         diverged = []
-        ended = stack.enter_context(contextlib.closing(executor.run(_search, wanted, Shared((folder, given)))))
+        ended = stack.enter_context(
+            contextlib.closing(executor.run(_search, wanted, Shared((folder, given)), lambda: None))
+        )
         for _, (seed, error, is_finished) in ended:
             if error is not None:
                 diverged.append(f"seed {seed}: {error}")

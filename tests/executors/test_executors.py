@@ -52,8 +52,8 @@ def check(executor: Executor, n_threads: int = 1) -> Tensor:
     assert found == {number: (100 + number, 3.0, n_threads) for number in range(4)}
     assert len(steps) == 8
     with pytest.raises(SettingsError, match="thirteen"):
-        list(executor.run(add, [13], shared))
-    assert list(executor.run(add, [])) == []
+        list(executor.run(add, [13], shared, lambda: None))
+    assert list(executor.run(add, [], shared, lambda: None)) == []
     return counts
 
 
@@ -89,7 +89,7 @@ def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monk
 
     monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
     shared = Shared(100, (torch.zeros(1), torch.ones(3)), prepare)
-    assert [result[:2] for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared)] == [(100, 3.0)]
+    assert [result[:2] for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared, lambda: None)] == [(100, 3.0)]
 
 
 def die(task: int, shared: Any, step_done: Callable[[], None]) -> None:
@@ -99,20 +99,20 @@ def die(task: int, shared: Any, step_done: Callable[[], None]) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_process_that_dies_is_an_error_in_one_line() -> None:
     with pytest.raises(RunError, match="has died"):
-        list(ProcessExecutor(CPU, 2).run(die, [0, 1]))
+        list(ProcessExecutor(CPU, 2).run(die, [0, 1], Shared(), lambda: None))
 
 
 SCRIPT = """
 import os, time, torch
 from pathlib import Path
-from hba.executors.executor import ProcessExecutor
+from hba.executors.executor import ProcessExecutor, Shared
 
 def note(folder, shared, step_done):
     Path(folder, str(os.getpid())).touch()
     time.sleep(600)
 
 if __name__ == "__main__":
-    next(ProcessExecutor(torch.device("cpu"), 1).run(note, [{folder!r}]))
+    next(ProcessExecutor(torch.device("cpu"), 1).run(note, [{folder!r}], Shared(), None))
 """
 
 
