@@ -57,7 +57,6 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
     "data and schedules": [
         ("search cifr10", "did you mean cifar10"),
         ("search cifar10 --data-root nowhere", "--download"),
-        ("search images --download", "download"),
         ("search images --train-size 23", "images"),
         ("search one", "one"),
         ("search a.png", "a.png"),
