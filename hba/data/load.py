@@ -46,7 +46,8 @@ def find_source(config: DataConfig) -> Source:
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
     idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
-    if given := [name for name in (*idle, *("levels",) * (kind == "prepared")) if getattr(config, name)]:
+    idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
+    if given := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
     columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
     readers: Mapping[str, Callable[[], Source]] = {

@@ -103,7 +103,7 @@ def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Pat
 
 def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:
     data = WRITERS["npz"](tmp_path, write_images(tmp_path, SPLIT))
-    for setting in ({"label_column": "label"}, {"label_separator": ";"}):
+    for setting in ({"label_column": "label"}, {"label_separator": ";"}, {"download": True}):
         with pytest.raises(SettingsError, match=next(iter(setting))):
             load_search_data(config_of(data, **setting))
     with pytest.raises(DataError, match="did you mean digits"):
