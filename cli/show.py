@@ -87,7 +87,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
             {**dataclasses.asdict(one.hyperparameter), "began": one.began, "value": [one.values[n] for n in epochs]}
             for one in summarize_regularizers(schedule)
         ],
-        "images_with_0_1_2_operations": [one.numbers for one in reached],
+        "images_by_number_of_operations": [one.numbers for one in reached],
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "advice": advice_in(schedule.provenance),
         "overfitting_note": overfitting_note_in(schedule.provenance),

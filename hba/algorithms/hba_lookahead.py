@@ -69,7 +69,8 @@ class BothGradients(Rewards, Hypergradient):
         found = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
         rewards, scale = self.standardized(batch, found)
         by_rewards = -expected_score(task.space, batch, rewards)
-        self.move_by(task, state, batch, *self.combined(task, state, through_response, by_rewards, scale))
+        gradient_of_both, unit = self.combined(task, state, through_response, by_rewards, scale)
+        self.move_by(task, state, batch, gradient_of_both, unit)
         self.move_center(state)
         state.totals.add_lambda(loss.detach())
 

@@ -48,7 +48,8 @@ VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
     """SettingsError where more than one is asked for of several jobs, a cluster, and the processes of torchrun."""
-    if (jobs is not None and jobs < 1) or [jobs not in (None, 1), cluster is not None, size() > 1].count(True) > 1:
+    n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
+    if n_ways > 1 or (jobs is not None and jobs < 1):
         raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
 
 

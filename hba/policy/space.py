@@ -79,23 +79,19 @@ class SearchSpace:
     def __post_init__(self) -> None:
         operations, counts = [one.name for one in self.operations], self.count_probabilities
         names = operations + [one.name for one in self.regularizers]
-        # count_probabilities may be of no length, or not numbers.
-        is_distribution = all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6
-        has_counts = len(counts) > 1 and "count" not in operations
-        for is_valid, rule, given in (
-            (names, "operations must be at least one", names),
-            (len({*names}) == len(names), "operations and regularizers must each be named once", names),
-            (self.copies >= 1, "copies must be at least 1", self.copies),
-            (is_distribution, "count_probabilities must be >= 0 and sum to 1", counts),
-            (
-                has_counts or not self.searches_count,
-                "a search of K needs count_probabilities beyond 0, and no operation count",
-                counts,
-            ),
-            (len(counts) <= self.n_slots + 1, f"count_probabilities must be of at most {self.n_slots} slots", counts),
-        ):
-            if not is_valid:
-                raise SettingsError(f"{rule}, got {given}")
+        if not names or len({*names}) < len(names):
+            raise SettingsError(f"operations and regularizers must be at least one, and each named once, got {names}")
+        if self.copies < 1:
+            raise SettingsError(f"copies must be at least 1, got {self.copies}")
+        # Comparisons with NaN are false.
+        if not (all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6):
+            raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {counts}")
+        if len(counts) > self.n_slots + 1:
+            raise SettingsError(f"count_probabilities must be of at most {self.n_slots} slots, got {counts}")
+        if self.searches_count and (len(counts) < 2 or "count" in operations):
+            raise SettingsError(
+                f"a search of K needs count_probabilities beyond 0, and no operation count, got {counts}"
+            )
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.n_of_policy
 

@@ -316,7 +316,7 @@ def settle(
         in_memory = not isinstance(data, str | Path | None)
         settings = {**_of_earlier(Path(earlier), settings, has_own_network, in_memory), **settings}
     searched = settings_of(schedule)
-    if not ({"data"} & {*settings, *searched} or preset) and schedule.provenance:
+    if not ({"data"} & {*settings, *searched} or preset):
         raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
 
     config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)

@@ -15,9 +15,9 @@ from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, Le
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Measured
 
-FREE_SETTINGS = ("seeds", "data_root", "download", "workers", "pretrained")
-"""Settings that may differ when an evaluation is resumed: they do not change what a training finds. Weights may have
-moved; their hash identifies them."""
+FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
+"""Settings that may differ when an evaluation is resumed: they do not change what a training finds. Images and weights
+may have moved; their hashes identify them."""
 
 
 class Evaluation:

@@ -133,7 +133,10 @@ class ImageSearchContext(SearchContext):
             fill=fill,
             start_notes=() if start is None else (start.note(networks(0)),),
             images_seen=None if hashes is None else SeenImages.of(*hashes).to_json(),
-            replaced=("model",) * (network is not None) + OF_SPACE * (own_space is not None),
+            replaced=(
+                *(() if network is None else ("model",)),
+                *(() if own_space is None else OF_SPACE),
+            ),
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:

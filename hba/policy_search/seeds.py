@@ -44,10 +44,10 @@ def repeated_search(
     """Search as often as `seeds` says, with the setting `seed` and the numbers after it, and compare the schedules.
 
     Each search has a folder in `out`, seed-0, seed-1, ..., and is the search that hba.search makes there. data,
-    settings: as hba.search takes them, except for a budget. resume: continue the searches that were stopped, and run
-    those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their own, which share
-    PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all searches, where
-    there is one job. on_done: called after each search, with its seed and its folder.
+    settings: as hba.search takes them, without budget_seconds and progress. resume: continue the searches that were
+    stopped, and run those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their
+    own, which share PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all
+    searches, where there is one job. on_done: called after each search, with its seed and its folder.
 
     Returns None where the callback stopped a search. Raises HbaError for what cannot work. A search whose loss is not
     finite does not end the others; DivergedError names it at the end.

@@ -1,5 +1,6 @@
 """An evaluation that was interrupted goes on to the same results, and not as another one."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -131,7 +132,13 @@ def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
         assert len(str(raised.value).splitlines()) == 1
         assert (out / "results.json").read_bytes() == before
     # Where files are does not matter.
-    evaluate(out, resume=True, data_root="elsewhere", workers=1, download=True)
+    moved = dataclasses.replace(tiny_data(), name="moved")
+    evaluate(out, resume=True, data=moved, data_root="elsewhere", workers=1, download=True)
+
+
+def test_a_schedule_without_a_search_needs_data() -> None:
+    with pytest.raises(SettingsError, match="data"):
+        hba.evaluate(DIM, **SETTINGS)
 
 
 def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
