@@ -163,7 +163,10 @@ class Pool(Dataset[ReadPart]):
         return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
 
     def check_levels(self) -> None:
-        """DataError where most images of more than 8 bits, of CHECKED evenly spread ones, are nearly black or white."""
+        """DataError where, of CHECKED evenly spread images, most of more than 8 bits are nearly black or white.
+
+        Also where the levels of one of them are outside of the default levels, and none are given.
+        """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
         found = [values for number in chosen if (values := self.items.deep(number)) is not None]
         deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]

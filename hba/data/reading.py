@@ -116,11 +116,16 @@ def is_deep(image: Image.Image) -> bool:
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
     """Levels of any shape as uint8; uint8 as it is. levels: by default 0 to 1 for floating point, else 0 to 65535.
 
-    DataError for values that are not finite.
+    DataError for values that are not finite, or outside of the default levels.
     """
     if values.dtype == np.uint8:
         return values
     if not np.isfinite(values).all():
         raise DataError("its levels must be finite numbers")
     low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
+    if levels is None and not low <= values.min() <= values.max() <= high:
+        raise DataError(
+            f"levels of {values.dtype} must be in [{low}, {high}], got {values.min():.7g} to {values.max():.7g}; give "
+            "those that become black and white by --levels LOW,HIGH"
+        )
     return ((values.astype(np.float64) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)

@@ -8,7 +8,7 @@ import pytest
 from in_memory import in_memory
 from PIL import Image
 
-from hba.data import load_search_data
+from hba.data import load_evaluation_data, load_search_data
 from hba.data.config import DataConfig
 from hba.errors import DataError, SettingsError
 
@@ -61,6 +61,18 @@ def test_scales_that_leave_nothing_to_see_are_refused_with_the_option(tmp_path: 
     np.savez(tmp_path / "a.npz", images=np.full((20, 8, 8), 16.0), labels=np.arange(20) % 2)
     with pytest.raises(DataError, match=r"16.*--levels"):
         load_search_data(config_of(tmp_path / "a.npz"))
+    # Images that are neither black nor white on the whole: bytes as floats, and standardized ones.
+    for images in (np.linspace(0, 255, 64), np.linspace(-2, 2, 64), np.linspace(-9, 65535, 64).astype(np.int32)):
+        np.savez(tmp_path / "a.npz", images=np.tile(images.reshape(8, 8), (20, 1, 1)), labels=np.arange(20) % 2)
+        with pytest.raises(DataError, match=rf"got {images.min():.7g} to {images.max():.7g}; .*--levels"):
+            load_search_data(config_of(tmp_path / "a.npz"))
+        load_search_data(config_of(tmp_path / "a.npz", levels=(images.min(), images.max())))
+    # Of many images, one that is looked at only when it is read.
+    images = np.tile(np.linspace(0, 1, 64).reshape(8, 8), (150, 1, 1))
+    images[1] *= 2
+    np.savez(tmp_path / "a.npz", train_images=images, train_labels=np.arange(150) // 75)
+    with pytest.raises(DataError, match=r"number 1 .*0 to 2; .*--levels"):
+        load_evaluation_data(config_of(tmp_path / "a.npz", split_seed=1))
 
 
 def test_levels_that_are_not_finite_make_a_broken_image(tmp_path: Path) -> None:
