@@ -130,8 +130,9 @@ class Prepared:
 
 def check_out(folder: Path) -> None:
     """RunError unless the folder is new, or holds nothing but what an interrupted call has left."""
-    others = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if others := [name for name in others if name != LOCK_NAME and not name.endswith(".npy")]:
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    # A call leaves its lock file even if it is killed, so arrays without one are not its own.
+    if others := [name for name in names - {LOCK_NAME} if LOCK_NAME not in names or not name.endswith(".npy")]:
         raise RunError(f"{folder} must be a new or an empty folder, but holds {min(others)}; choose another --out")
 
 

@@ -1,6 +1,8 @@
 """Prepared images: the same images and splits as the data, resumable, and refused when they are damaged."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,9 @@ def test_named_data_deep_images_and_several_labels_can_be_prepared(tmp_path: Pat
 
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:
     folder, out = write_folder(tmp_path / "images", 9), tmp_path / "out"
+    script = f"""import os, hba.data
+hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, on_read=lambda *_: os.kill(os.getpid(), 9))"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     good = (folder / "dog" / "002.png").read_bytes()
     (folder / "dog" / "002.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"002\.png"):
@@ -119,15 +124,19 @@ def test_broken_images_are_left_out_as_they_are_from_memory(tmp_path: Path) -> N
 def test_calls_that_cannot_work_are_refused_in_one_line(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "images", 9)
     prepare(folder, tmp_path / "done", image_size=SIZE)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "train_images.npy").write_bytes(b"mine")
     calls: list[tuple[Path, str, dict[str, Any], str]] = [
         (folder, "new", {"train_size": 5}, "train_size"),
         (folder, "done", {}, "done"),
         (folder, "images", {}, "images"),
+        (folder, "own", {}, "train_images"),
     ]
     for data, out, settings, named in calls:
         with pytest.raises(HbaError, match=named):
             prepare(data, tmp_path / out, **{"image_size": SIZE, **settings})
     assert not (tmp_path / "new").exists()
+    assert files_of(tmp_path / "own") == {"train_images.npy": b"mine"}
 
 
 def test_damaged_files_are_refused_in_one_line(tmp_path: Path) -> None:
