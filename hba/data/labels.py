@@ -127,11 +127,11 @@ def class_name(label: Any, where: str) -> str:
     if isinstance(label, bool | np.bool_):
         name = str(bool(label))
     elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
-        name = f"{label:.0f}"
+        name = str(round(label))
     if not name:
         raise DataError(
-            f"{where} has the label {label!r:.40}, but a class is text or a whole number: mend or remove it; of a "
-            "table whose images have several labels or none, give --label-separator"
+            f"{where} has the label {label!r:.40}, but a class is text or a whole number: mend or remove it; a "
+            "table has several labels or none as text in a cell, such as cat;dog, with --label-separator"
         )
     return name
 

@@ -69,7 +69,8 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
         if any(place in part for part in parts.values()):
             # The image could be in training and test.
             raise DataError(f"{where} has {given!r}, which an earlier row has too: keep one")
-        classes = [class_name(cell, where)] if separator is None else map(str.strip, (cell or "").split(separator))
+        text = class_name(cell, where) if separator is None or not isinstance(cell, str | None) else cell or ""
+        classes = [text] if separator is None else map(str.strip, text.split(separator))
         parts.setdefault(split_role(role, file), {})[place] = tuple(sorted(set(classes) - {""}))
     if separator is not None and all(len(classes) < 2 for part in parts.values() for classes in part.values()):
         raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")

@@ -83,6 +83,7 @@ def test_classes_are_text_or_whole_numbers(place: Path) -> None:
         ([10, 9, 2], ("10", "2", "9")),
         ([True, False], ("False", "True")),
         ([1.0, 2.0], ("1", "2")),
+        ([2**53, 2**53 + 1], ("9007199254740992", "9007199254740993")),
     ):
         column = (labels * 6)[:12]
         pandas.DataFrame({"path": paths, "label": column}).to_parquet(place / "a.parquet")
@@ -119,9 +120,16 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
     ):
         refused(written(place, content), named)
     refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
-    for labels, named in (([0.5] * 12, "0.5"), ([[1, 2]] * 12, "label"), ([None, "a"] * 6, "row 1")):
+    tables: tuple[tuple[Any, str, str | None], ...] = (
+        ([0.5] * 12, "0.5", None),
+        ([[1, 2]] * 12, "label", None),
+        ([None, "a"] * 6, "row 1", None),
+        ([["a", "b"]] * 12, "with --label-separator", ";"),
+        ([1, 2] * 6, "two labels with ';'", ";"),
+    )
+    for labels, named, separator in tables:
         pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
-        refused(place / "b.parquet", named)
+        refused(place / "b.parquet", named, label_separator=separator)
     refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
 
 
