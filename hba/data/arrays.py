@@ -103,7 +103,8 @@ def npz_source(file: Path) -> Source:
     DataError for files that cannot be used.
     """
     images, labels = dict[str, str](), dict[str, Any]()
-    for name in _opened(file):
+    there = _opened(file)
+    for name in there:
         if match := ARRAY_NAME.fullmatch(name):
             before, kind, after = match.groups()
             role = split_role(before or after or "train", file)
@@ -111,10 +112,10 @@ def npz_source(file: Path) -> Source:
                 images[role] = name
             else:
                 labels[role] = _opened(file, name)
-    if "train" not in labels or set(images) != set(labels):
-        names = ", ".join(_opened(file)) or "none"
+    if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
         raise DataError(
-            f"{file} must hold the arrays images and labels, or train_images, train_labels, ..., got {names}"
+            f"{file} must hold the arrays images and labels (or x and y), or such for each split (train_images, "
+            f"train_labels, x_test, y_test, ...), and no others, got {', '.join(there) or 'none'}"
         )
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 

@@ -266,6 +266,8 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path)
     images, labels = noise(20, 8, 8), np.arange(20) % 2
     for arrays, named in (
         ({"images": images}, "images and labels"),
+        ({"train_images": images, "train_labels": labels, "TestX": images, "TestY": labels}, "x_test, y_test"),
+        ({"images": images, "labels": labels, "x_train": images, "y_train": labels}, "no others"),
         ({"extra_images": images, "extra_labels": labels}, "extra"),
         ({"images": images, "labels": labels[:16]}, "16 labels"),
         ({"images": noise(20, 8, 8, 8), "labels": labels}, "(20, 8, 8, 8)"),
