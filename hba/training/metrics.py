@@ -12,7 +12,6 @@ from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.distributed.collectives import total
 from hba.distributed.process_info import rank, single_process, size
-from hba.errors import DataError
 from hba.training.criterion import error_share, loss_sum_of
 
 MEASURE_BATCH_SIZE = 500
@@ -73,9 +72,9 @@ class Measured:
 def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
-    predict maps the output of prepare, which takes images in [0, 1], to logits. Unreadable images do not count.
-    confusion: int64 (K, K) of zeros on the device, to which images are added by label and answer. Each of several
-    processes measures its share of the batches, and all get the sums.
+    predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
+    device, to which images are added by label and answer. Each of several processes measures its share of the batches,
+    and all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
     multi_label = is_multi_label(data.labels)
@@ -114,6 +113,4 @@ def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int 
     counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
     loss, wrong, count = totals(network, data, prepare, counts).tolist()
     network.train(was_training)
-    if not count:
-        raise DataError(f"none of {len(data)} images could be read")
     return Measured(loss / count, 100 * wrong / count, None if counts is None else Confusion.of(counts.cpu()))
