@@ -234,7 +234,7 @@ def from_dataset(
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"the dataset must have pairs (image, label), but number {number} is none: {reason_of(error)}"
+                f"the dataset must have pairs (image, label), but item {number} is not such a pair: {reason_of(error)}"
             ) from None
         if on_read is not None:
             on_read(number + 1, len(dataset))

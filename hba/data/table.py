@@ -105,6 +105,8 @@ def _read(file: Path) -> Any:
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
+    if table.empty:
+        raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
     table.index = table.index + (1 if is_parquet else 2)
     return table.astype(object).where(table.notna(), None)

@@ -149,8 +149,8 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ((pictures, pictures), "pair"),
         (DataLoader(pictures), "DataLoader"),
         ([], "at least one pair"),
-        ([1, 2], "number 0"),
-        ([(image, 0), (image, 0.5)], "number 1"),
+        ([1, 2], "item 0"),
+        ([(image, 0), (image, 0.5)], "item 1"),
         ([(torch.zeros(4, 8, 8), 0)], "4 channels"),
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
@@ -158,7 +158,7 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         refused(named, lambda data=data: load_search_data(config(), None, data))
     refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))  # type: ignore[arg-type]
     refused("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
-    refused("number 0", lambda: from_dataset([(5, 0)], image_size=8))
+    refused("item 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
         hba.search((pictures, pictures), epochs=1)
 

@@ -108,7 +108,7 @@ def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> Non
 def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) -> None:
     for content, named in (
         ("", "a.csv"),
-        ("path,label\n", "train"),
+        ("path,label\n", "no rows"),
         (b"path,label\n\xff\xfe\x00,x\n", "a.csv"),
         (csv_of(ROWS, "id,name"), "--path-column"),
         (csv_of([*ROWS, ("", "cat")]), "row 14"),
