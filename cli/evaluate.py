@@ -77,7 +77,8 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
     The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
     --against.
     """
-    tensorboard = options.pop("tensorboard")
+    # None is not left out, because hba.evaluate has another default.
+    jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
         with redirected, run_folder(out, "evaluate", resume=options["resume"]) as folder, _Terminal() as terminal:
@@ -85,7 +86,8 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
             with trainings_kept(folder, lambda: terminal.n_done):
-                result = hba.evaluate(schedule, data, against=against, out=folder, callback=callback, **given(options))
+                settings = {"against": against, "jobs": jobs, **given(options)}
+                result = hba.evaluate(schedule, data, out=folder, callback=callback, **settings)
         if is_first():
             _report(result, folder, as_json=as_json)
 

@@ -79,7 +79,7 @@ def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
         (default,) = re.findall(r"\[default: (.*?)\](?: |$)", texts[option_of(name)]) or [None]
         values = {str(config[name]) for config in flat.values()}
         assert default, f"{name} shows no default"
-        if default.startswith("by dataset, else ") != (len(values) > 1):
+        if default.startswith(("by dataset, else ", "the dataset's own, else ")) != (len(values) > 1):
             wrong.append(name)
         value = flat[FOLDER][name]
         typed = "on" if value is True else "off" if value is False else str(value)
@@ -133,7 +133,7 @@ def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.Mo
     assert found == expected
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
     assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False}
-    own = {"resume": False, "allow_seen": False}
+    own = {"jobs": None, "resume": False, "allow_seen": False}
     assert passed_on(monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0") == {
         **own,
         "seeds": 5,
