@@ -51,7 +51,7 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Run")}
         for option in self._listed(ctx):
-            if (record := option.get_help_record(ctx)) is not None:
+            if isinstance(option, click.Option) and (record := option.get_help_record(ctx)) is not None:
                 sections[section_of(option)].append(record)
         for title, records in sections.items():
             if records:

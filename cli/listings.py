@@ -65,7 +65,7 @@ def operations(space: str, markdown: bool) -> None:
         return
     console().print(table(headings, rows, f"Search space {space}"))
     say("sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels.")
-    say("fill: uncovered pixels get one colour, in a search the mean colour of the training images.")
+    say("fill: uncovered pixels get one color, in a search the mean color of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
     say(f"{shown.copies} copies of each. Largest number of operations per image, with probability: {limits}.")
 

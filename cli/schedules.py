@@ -170,7 +170,7 @@ def export(
 @click.option(
     "--fill",
     metavar="R,G,B",
-    help="Colour of borders and Cutout, numbers in [0, 1]. [default: 0, black; pba: "
+    help="Color of borders and Cutout, numbers in [0, 1]. [default: 0, black; pba: "
     f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, CIFAR-10's mean, as its Cutout]",
 )
 def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name: str | None, fill: str | None) -> None:

@@ -43,7 +43,8 @@ N_LINES = 10
 """Epochs of which a line is printed where there is no bar."""
 LEAST_SECONDS = 60.0
 """A shorter search does not say how long it will take."""
-BY_DATASET = dict.fromkeys((name for settings in SEARCH_PRESETS.values() for name in settings), "by dataset, else {}")
+BY_DATASET = dict.fromkeys((name for one in SEARCH_PRESETS.values() for name in one), "by dataset, else {}")
+BY_DATASET["image_size"] = "{}"  # says so itself
 BUDGET = "Choose the number of epochs so that the search ends within this time: 90s, 20m, 1h30m."
 
 
@@ -75,7 +76,8 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
 
     DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
     DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test; a .csv or .parquet table of image
-    paths and labels; a .npz file of arrays; or a folder that the library datasets has saved.
+    paths and labels; a .npz file of arrays; a folder that the library datasets has saved; or one that `hba prepare`
+    has written.
     """
     jobs, cluster, tensorboard = (options.pop(name) for name in ("jobs", "cluster", "tensorboard"))
     several = seeds is not None or bool(options["resume"] and out is not None and seed_folders(out))

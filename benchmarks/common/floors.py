@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from common.timing import StepClock
 from hba.algorithms import LambdaSteps
-from hba.algorithms.lambda_steps import images_at_once
+from hba.algorithms.lambda_steps import val_batch_size_of
 from hba.data import SearchData
 from hba.data.loader import BatchStream
 from hba.models import build_model
@@ -82,7 +82,7 @@ def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, Bat
     """Batches of training and of validation images, as many as the search takes."""
     algorithm, batch_size = config.algorithm, config.batch_size
     validated = (
-        images_at_once(algorithm.val_batch_size, batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
+        val_batch_size_of(algorithm.val_batch_size, batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
     )
     return BatchStream(data.train, batch_size, seed=0), BatchStream(data.val, validated, seed=0)
 

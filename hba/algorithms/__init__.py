@@ -1,4 +1,4 @@
-"""The search algorithms, each in one file with its settings, its state and its step, like the paper's pseudo-code."""
+"""The search algorithms: classes with settings, the state of a search, and a step like the paper's pseudo-code."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -94,8 +94,8 @@ class Algorithm(Settings):
     init_from: Annotated[InitialRow | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
     """Schedule whose first row a search begins at, instead of init: a file, a run folder or a shipped policy."""
     count: Count = "fixed"
-    """How many operations an image gets at most: 0, 1 or 2 with 0.2, 0.3 and 0.5, or any distribution over 0 to 3, as
-    far as there are slots."""
+    """Operations of an image at most. fixed: 0, 1 or 2 with probability 0.2, 0.3, 0.5. searched: any distribution over
+    0 to 3."""
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
     sigma: NotNegative = 1.0

@@ -39,8 +39,8 @@ from hba.utils.settings import DefaultText, words
 LambdaOptimizer = Literal["adam", "rmsprop"]
 RMSPROP_DECAY = 0.99
 """Decay rate of the mean squared gradient, PyTorch's default."""
-SHARED = ("geometric probabilities", "colour probabilities", "geometric magnitudes", "colour magnitudes")
-"""Geometric are operations that uncover pixels, Cutout included; colour are all others."""
+SHARED = ("geometric probabilities", "color probabilities", "geometric magnitudes", "color magnitudes")
+"""Geometric are operations that uncover pixels, Cutout included; color are all others."""
 HALF: Final = "half"
 AtLeastZero = Annotated[int, Field(ge=0)]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
@@ -106,8 +106,7 @@ class LambdaSteps(Algorithm):
     """Adam's two decay rates on the hyperparameters, separated by commas."""
     strength_learning_rate: NotNegative = 0.0
     """Learning rate of the coordinates that hyperparameters share: probabilities and magnitudes, of geometric and of
-    colour operations each; the probabilities of an operation's copies; how many operations an image gets. 0 for
-    none."""
+    color operations each; the probabilities of an operation's copies; how many operations an image gets. 0: none."""
     val_steps: AtLeastZero = 1
     """Lambda steps in a row (T_val); 0 switches the search off."""
     val_batch_size: ValBatchSize = None
@@ -132,7 +131,7 @@ class LambdaSteps(Algorithm):
     def resolved(self, batch_size: int) -> Self:
         if self.val_batch_size != HALF:
             return self
-        return self.model_copy(update={"val_batch_size": images_at_once(self.val_batch_size, batch_size)})
+        return self.model_copy(update={"val_batch_size": val_batch_size_of(self.val_batch_size, batch_size)})
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         """For a lambda that is on its device."""
@@ -142,7 +141,7 @@ class LambdaSteps(Algorithm):
         return LambdaMover(
             start=lam.detach().clone(),
             optimizer=self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate),
-            val_stream=task.val_stream(images_at_once(self.val_batch_size, task.config.batch_size)),
+            val_stream=task.val_stream(val_batch_size_of(self.val_batch_size, task.config.batch_size)),
             strength=SharedDirections(offsets, log_spread, shared_optimizer),
         )
 
@@ -220,11 +219,11 @@ def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = to
     n_operations = len(space.operations)
     rows = torch.zeros(len(SHARED) + n_operations + n_counts, space.n)
     for number, slot in enumerate(space.slots):
-        is_colour = not slot.operation.uses_fill
-        rows[int(is_colour), slot.probability] = 1
+        is_color = not slot.operation.uses_fill
+        rows[int(is_color), slot.probability] = 1
         rows[len(SHARED) + number // space.copies, slot.probability] = OF_OPERATION
         if slot.magnitude is not None:
-            rows[2 + is_colour, slot.magnitude] = _away(slot.operation, number % space.copies)
+            rows[2 + is_color, slot.magnitude] = _away(slot.operation, number % space.copies)
     if n_counts:
         rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
     return rows.to(device, dtype)
@@ -237,7 +236,7 @@ def _away(operation: Operation, copy: int) -> int:
     return 0 if end is None or low == high else 1 if end == high else -1
 
 
-def images_at_once(val_batch_size: int | str | None, batch_size: int) -> int:
+def val_batch_size_of(val_batch_size: int | str | None, batch_size: int) -> int:
     """Validation images of a batch, by the setting and the number of training images of a batch."""
     if val_batch_size is None:
         return batch_size

@@ -13,10 +13,9 @@ A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, a
 operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
 it weighs training images.
 
-AdamW divides its mean gradient by the root of its mean squared gradient, number by number. There v is divided by that
-root too, as the last step left it: image i enters the next step by its gradient over the root, times a number that is
-the same for all images, and -r_i times that number is what this changes in the validation loss. That is first order in
-the step and holds the root: an image whose gradient is many times the root would raise it, and is overstated.
+With AdamW, v is the gradient divided, element by element, by what AdamW divides its next step by: the root of its mean
+squared gradients after the last step. So to first order, and with the root held fixed, a step of AdamW on image i
+changes the validation loss by r_i times a negative number that is the same for all images (docs/method.md, AdamW).
 
 Rewards differ far more between images than between the draws for one image. So each image is drawn for several times,
 and a reward counts by how far it is from the mean of the image's other draws: the leave-one-out baseline of REINFORCE
@@ -47,15 +46,14 @@ class Rewards(LambdaSteps):
     """Base class of algorithms that reward samples of the policy by the effect of a step on the augmented images."""
 
     reward_draws: Size = 4
-    """Draws for each image that a lambda step compares with each other. 1 compares images instead, and look-ahead's
-    first lambda step then by what was drawn for each when it was trained on."""
+    """Augmented copies of each image that are compared. 1: images are compared with each other."""
     reward_derivative: RewardDerivative = "exact"
     """How rewards are taken: exact, by forward mode, which some layers have not; difference, by the losses with the
     weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU where no weights are
     frozen, and exact elsewhere."""
     divergence_weight: NotNegative = 0.0
-    """Weight of how far the policy is from where the search began, against rewards. In the end, the probability of what
-    is better than its absence by this share of a standard deviation of rewards is one logit away; 0 for none."""
+    """Strength of the pull to the initial policy. At 0.03, a decision worth 0.03 standard deviations of reward moves
+    its probability by one logit. 0: no pull."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)

@@ -120,7 +120,7 @@ class TrainingConfig(DataConfig):
     color_jitter: Annotated[Annotated[float, Field(ge=0, le=1)] | None, ZERO] = None
     """Largest random change of brightness, contrast and saturation."""
     pca_jitter: Annotated[NotNegative | None, ZERO] = None
-    """Standard deviation of random noise along the principal components of colour."""
+    """Standard deviation of random noise along the principal components of color."""
     fast: bool = False
     """Train in bfloat16 with channels last and a fused optimizer: faster on hardware with bfloat16 instructions, with
     other numbers. Rewards and measurements stay in single precision."""
@@ -205,7 +205,7 @@ class CommonSearchConfig(TrainingConfig):
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """Interpolation of shears, translations and rotations: nearest or bilinear."""
     fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None
-    """Colour of areas that shears, translations, rotations and Cutout uncover: a number in [0, 1] for all channels, or
+    """Color of areas that shears, translations, rotations and Cutout uncover: a number in [0, 1] for all channels, or
     one for each, separated by commas."""
     plateau_epochs: Size = 60
     """Epochs without a lower validation loss after which the learning rate schedule plateau multiplies by 0.1."""

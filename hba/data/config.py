@@ -42,8 +42,8 @@ class DataConfig(Settings):
     data: str = "digits"
     """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), a saved dataset, or what
     hba prepare has written. NAME is the dataset, ./NAME a folder of that name."""
-    image_size: Annotated[ImageSize | None, DefaultText("that of the dataset or prepared images, else 32")] = None
-    """Side in pixels of the images that are used. Their shorter side is resized to it, and the centre cut out."""
+    image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, else 32")] = None
+    """Side in pixels of the images that are used. Their shorter side is resized to it, and the center cut out."""
     path_column: Annotated[str | None, DefaultText("the one called path, file, filename, image, ...")] = None
     """Of a table, the column of image paths; of a saved dataset, the column of images."""
     label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
-from hba.hypernet.layers import Door
+from hba.hypernet.layers import LambdaContext
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 """Kinds whose rate can be tuned, beside RatedDropout. All but the first drop whole channels."""
@@ -64,15 +64,15 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
 class TunedDropout(nn.Module):
     """Replaces a dropout module. name: of the module in the network."""
 
-    def __init__(self, layer: nn.Module, name: str, column: int, door: Door) -> None:
+    def __init__(self, layer: nn.Module, name: str, column: int, context: LambdaContext) -> None:
         super().__init__()
-        self.layer, self.name, self.column, self.door = layer, name, column, door
+        self.layer, self.name, self.column, self.context = layer, name, column, context
 
     def forward(self, x: Any, *further: Any) -> Any:
         """x (B, ...), or whatever a RatedDropout takes."""
         if not self.training:
             return x
-        values = self.door.values
+        values = self.context.values
         if isinstance(self.layer, RatedDropout):
             return self.layer.dropped(x, *further, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):

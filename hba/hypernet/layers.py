@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 
-class Door:
+class LambdaContext:
     """Holds lambda for the hyper-layers of a HyperNetwork, and values in natural units for its dropouts, during a
     forward pass; None outside of one.
 
@@ -58,14 +58,14 @@ def modulated_squares(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) 
 
 
 class HyperLayer(nn.Module):
-    """Base class of hyper-layers. The HyperNetwork provides lambda through `door`.
+    """Base class of hyper-layers. The HyperNetwork provides lambda through `context`.
 
     Each tensor that is affine in lambda is kept as three parameters, such as weight_0, weight_U and weight_V.
     """
 
-    def __init__(self, n: int, door: Door) -> None:
+    def __init__(self, n: int, context: LambdaContext) -> None:
         super().__init__()
-        self.n, self.door = n, door
+        self.n, self.context = n, context
         self.affine_names: list[str] = []
 
     def add_affine(self, name: str, phi_0: Tensor, phi_U: Tensor) -> None:
@@ -100,8 +100,10 @@ class HyperLinear(HyperLayer):
     bias_V: Any
     """None for a layer without a bias."""
 
-    def __init__(self, layer: nn.Linear | nn.Conv2d, n: int, door: Door, generator: torch.Generator) -> None:
-        super().__init__(n, door)
+    def __init__(
+        self, layer: nn.Linear | nn.Conv2d, n: int, context: LambdaContext, generator: torch.Generator
+    ) -> None:
+        super().__init__(n, context)
         # The layer's settings; its weights are in the hyper-layer itself.
         self.template = copy.deepcopy(layer)
         bound = 1 / math.sqrt(layer.weight[0].numel())
@@ -126,9 +128,9 @@ class HyperLinear(HyperLayer):
         return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.door.eps is not None:
-            return self.first_order(x, self.door.eps)
-        lam = self.door.lam
+        if self.context.eps is not None:
+            return self.first_order(x, self.context.eps)
+        lam = self.context.lam
         if lam.ndim == 1:
             at_lam = {name: modulated(*self.phi(name), lam) for name in self.affine_names}
             return self.linear_map(x, at_lam["weight"], at_lam.get("bias"))
@@ -163,8 +165,8 @@ class HyperBatchNorm2d(HyperLayer):
     activates, after scale and offset.
     """
 
-    def __init__(self, layer: nn.BatchNorm2d, n: int, door: Door) -> None:
-        super().__init__(n, door)
+    def __init__(self, layer: nn.BatchNorm2d, n: int, context: LambdaContext) -> None:
+        super().__init__(n, context)
         self.acts = is_batch_norm_act(layer)
         self.normalize: Any = copy.deepcopy(layer)
         self.normalize.affine = False
@@ -182,12 +184,12 @@ class HyperBatchNorm2d(HyperLayer):
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
 
     def affine_of(self, n_images: int) -> Tensor:
-        """Rows (B, 2c) of scale and offset; dual numbers where the door has eps."""
+        """Rows (B, 2c) of scale and offset; dual numbers where the context has eps."""
         phi_0, phi_U, phi_V = self.phi("affine")
-        if self.door.eps is not None:
+        if self.context.eps is not None:
             at_center = phi_0.detach().expand(n_images, -1).clone()
-            return forward_ad.make_dual(at_center, (self.door.eps @ phi_V.T) * phi_U)
-        lam = self.door.lam
+            return forward_ad.make_dual(at_center, (self.context.eps @ phi_V.T) * phi_U)
+        lam = self.context.lam
         if lam.ndim == 1:
             return modulated(phi_0, phi_U, phi_V, lam).expand(n_images, -1)
         return phi_0 + (lam @ phi_V.T) * phi_U

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from hba.errors import SettingsError
 from hba.hypernet.dropout import TunedDropout, TunedRates
-from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperLayer, HyperLinear
+from hba.hypernet.layers import HyperBatchNorm2d, HyperLayer, HyperLinear, LambdaContext
 from hba.hypernet.sharing import layers_to_replace
 
 
@@ -40,20 +40,20 @@ class HyperNetwork(nn.Module):
         self.n = n
         self.register_buffer("center", torch.zeros(n))
         self.model = copy.deepcopy(model)
-        self.door = Door()
+        self.context = LambdaContext()
         generator = generator or torch.Generator().manual_seed(0)
         for name in names:
             layer = self.model.get_submodule(name)
             if isinstance(layer, nn.BatchNorm2d):
-                hyper: HyperLayer = HyperBatchNorm2d(layer, n, self.door)
+                hyper: HyperLayer = HyperBatchNorm2d(layer, n, self.context)
             else:
                 assert isinstance(layer, nn.Conv2d | nn.Linear)
-                hyper = HyperLinear(layer, n, self.door, generator)
+                hyper = HyperLinear(layer, n, self.context, generator)
             _replace(self.model, layer, hyper)
         self.rates = rates
         for name, column in (rates.columns if rates else {}).items():
             layer = self.model.get_submodule(name)
-            _replace(self.model, layer, TunedDropout(layer, name, column, self.door))
+            _replace(self.model, layer, TunedDropout(layer, name, column, self.context))
 
     def forward(self, x: Any, lam: Tensor) -> Any:
         """The network's output for x (length B) at lam: (n,) for all images, or (B, n) with one row per image.
@@ -62,7 +62,7 @@ class HyperNetwork(nn.Module):
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
-        self.door.lam = lam - self.center
+        self.context.lam = lam - self.center
         return self._through_door(x, lam)
 
     def first_order(self, x: Any, lam_rows: Tensor) -> Any:
@@ -71,12 +71,12 @@ class HyperNetwork(nn.Module):
 
         The derivative has a graph to the response only. Dropout uses the rates of lam_rows.
         """
-        self.door.eps = lam_rows - self.center
+        self.context.eps = lam_rows - self.center
         return self._through_door(x, lam_rows)
 
     def _through_door(self, x: Any, lam: Tensor) -> Any:
         if self.rates is not None and self.training:
-            self.door.values = self.rates.decode(lam.detach())
+            self.context.values = self.rates.decode(lam.detach())
         try:
             return self.model(x)
         except AttributeError as error:
@@ -87,7 +87,7 @@ class HyperNetwork(nn.Module):
                 "another sharing or model, or omit dropout from tune"
             ) from None
         finally:
-            self.door.lam = self.door.eps = self.door.values = None
+            self.context.lam = self.context.eps = self.context.values = None
 
     def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary network, without hyper-layers, with the weights at lam (n,)."""

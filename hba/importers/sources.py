@@ -17,11 +17,11 @@ from hba.utils.files import read_text
 from hba.utils.settings import whole_number
 from hba.utils.text import unknown
 
-_OF_LISTS = ("Cutout's own grey, where borders are black: here both have one colour",)
+_OF_LISTS = ("Cutout's own grey, where borders are black: here both have one color",)
 _OF_AUTOALBUMENT = (
     "the signs of rotations and shifts, which hba draws",
     "grey levels that are added: here Brightness multiplies, by the same on mid-grey",
-    "borders that mirror the image: here they have one colour",
+    "borders that mirror the image: here they have one color",
 )
 
 

@@ -100,7 +100,7 @@ class Operation:
         position = images.new_full((batch, 2), 0.5) if position is None else position
         for what, given, shape in self.arguments(
             ("one magnitude per image", magnitude, (batch,)),
-            ("a fill colour", fill, (channels,)),
+            ("a fill color", fill, (channels,)),
             ("a position per image", position, (batch, 2)),
         ):
             if not isinstance(given, Tensor) or given.shape != shape:

@@ -1,1 +1,1 @@
-"""Policy search: Hypernetwork-Based Augmentation, and the algorithms that the paper derives it from."""
+"""Policy search around an algorithm: the loop, history, checkpoints, a budget of time, and several seeds."""

@@ -105,7 +105,7 @@ class Preprocessing:
         """The preprocessing for these training images. colors: mean and standard deviation, instead of theirs."""
         for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
             if getattr(baseline, name) and data.n_channels not in n_channels:
-                raise SettingsError(f"{name} is for images in colour, got {data.n_channels} channels; set it to 0")
+                raise SettingsError(f"{name} is for images in color, got {data.n_channels} channels; set it to 0")
         return Preprocessing(Standardize.of(data, colors), baseline, network_input_size(data, baseline))
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:

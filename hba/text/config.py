@@ -98,7 +98,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
         tuple[str, ...], BeforeValidator(words), AfterValidator(lambda names: check_tune(names, known=tunable()))
     ] = (DROPOUT, "activation")
     """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
-    weights), activation (activation regularisation and its temporal kind), weight-decay."""
+    weights), activation (activation regularization and its temporal kind), weight-decay."""
     seed: Seed = 0
     """Decides weights and draws."""
     algorithm: SerializeAsAny[Hypergradient] = Field(default_factory=TextStn)

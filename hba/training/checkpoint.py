@@ -23,6 +23,7 @@ TRAININGS_NAME = "trainings"
 """Folder of unfinished trainings in that of an evaluation."""
 EVERY_SECONDS = 60.0
 """How much of a training a kill can lose. Shorter trainings write no checkpoint."""
+STATE_KEY = "way"  # of a TrainState in the file
 
 
 @dataclass
@@ -59,7 +60,7 @@ class TrainCheckpoint:
         # Only the first of several processes needs access to the folder.
         saved = broadcast_from_rank0(lambda: load_tensors(path) if path is not None and path.is_file() else None)
         if saved is not None:
-            restore(state, saved["way"])
+            restore(state, saved[STATE_KEY])
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
@@ -68,7 +69,7 @@ class TrainCheckpoint:
         if self.path is None or not (is_first() and can_be and time.monotonic() - self._last_save > EVERY_SECONDS):
             return
         generators = default_generator_state(state.sums.device)
-        save_tensors(self.path, {"way": snapshot(state), "default_generators": generators})
+        save_tensors(self.path, {STATE_KEY: snapshot(state), "default_generators": generators})
         self._last_save = time.monotonic()
 
     def remove(self) -> None:

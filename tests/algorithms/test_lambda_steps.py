@@ -66,7 +66,7 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space
     for number, (is_geometric, kind) in enumerate(
         [(True, "probability"), (False, "probability"), (True, "magnitude"), (False, "magnitude")]
     ):
-        assert SHARED[number].startswith("geometric" if is_geometric else "colour")
+        assert SHARED[number].startswith("geometric" if is_geometric else "color")
         assert columns(rows[number], space) == {
             name for name in space.names if name.endswith(kind) and (name.split(".")[0] in GEOMETRIC) == is_geometric
         }

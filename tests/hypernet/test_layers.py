@@ -8,7 +8,7 @@ import torch
 from each import each
 from torch import Tensor, nn
 
-from hba.hypernet.layers import Door, HyperBatchNorm2d, HyperLayer, HyperLinear
+from hba.hypernet.layers import HyperBatchNorm2d, HyperLayer, HyperLinear, LambdaContext
 
 N = 5
 BATCH = 4
@@ -60,9 +60,9 @@ def ordinary(make: Callable[[], nn.Module]) -> nn.Module:
 
 def hyper_of(layer: nn.Module, n: int = N) -> HyperLayer:
     if isinstance(layer, nn.BatchNorm2d):
-        return HyperBatchNorm2d(layer, n, Door())
+        return HyperBatchNorm2d(layer, n, LambdaContext())
     assert isinstance(layer, nn.Conv2d | nn.Linear)
-    return HyperLinear(layer, n, Door(), generator())
+    return HyperLinear(layer, n, LambdaContext(), generator())
 
 
 def random_hyper(make: Callable[[], nn.Module]) -> HyperLayer:
@@ -74,9 +74,9 @@ def random_hyper(make: Callable[[], nn.Module]) -> HyperLayer:
 
 
 def run(hyper: HyperLayer, x: Tensor, lam: Tensor) -> Tensor:
-    hyper.door.lam = lam
+    hyper.context.lam = lam
     y: Tensor = hyper(x)
-    hyper.door.lam = None
+    hyper.context.lam = None
     return y
 
 
@@ -139,7 +139,7 @@ def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_dif
     names = [name for name, _ in hyper.named_parameters()]
 
     def output(x: Tensor, lam: Tensor, *values: Tensor) -> Tensor:
-        hyper.door.lam = lam
+        hyper.context.lam = lam
         return torch.func.functional_call(hyper, dict(zip(names, values, strict=True)), (x,))
 
     x = randn(3, *shape).requires_grad_()

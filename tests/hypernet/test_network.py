@@ -165,7 +165,7 @@ def test_the_first_order_is_the_derivative_of_the_output_at_the_center(sharing: 
     assert any(one is not None and one.any() for one in wanted[1])
     for found, expected in zip(wanted[1], wanted[0], strict=True):
         torch.testing.assert_close(found, expected)
-    assert hyper.door.eps is None
+    assert hyper.context.eps is None
 
 
 def network(*layers: nn.Module) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.hypernet.dropout import RatedDropout
-from hba.hypernet.layers import Door, HyperLinear
+from hba.hypernet.layers import HyperLinear, LambdaContext
 from hba.text.lstm import EmbeddingDropout, VariationalDropout, WeightDropout
 
 COLUMNS, LENGTH, WIDTH = 3, 5, 2000
@@ -75,18 +75,18 @@ def test_weight_dropout_drops_single_weights_the_same_ones_for_all_words() -> No
 
 
 def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike() -> None:
-    door = Door()
-    layer = HyperLinear(nn.Linear(6, 5, bias=False), 2, door, torch.Generator().manual_seed(0))
+    context = LambdaContext()
+    layer = HyperLinear(nn.Linear(6, 5, bias=False), 2, context, torch.Generator().manual_seed(0))
     nn.init.normal_(layer.weight_V)
     function = WeightDropout().dropped(layer, rate=torch.full((COLUMNS,), 0.5))
-    door.lam = torch.zeros(2)
+    context.lam = torch.zeros(2)
     mask = (function(torch.eye(6)).T / layer.weight_0).detach()
     assert sorted(mask.round(decimals=3).unique().tolist()) == [0.0, 2.0]
     for _ in range(3):
-        x, door.lam = torch.randn(COLUMNS, 6), torch.randn(COLUMNS, 2)
+        x, context.lam = torch.randn(COLUMNS, 6), torch.randn(COLUMNS, 2)
         expected = [
             F.linear(row, mask * (layer.weight_0 + (layer.weight_V @ lam)[:, None] * layer.weight_U))
-            for row, lam in zip(x, door.lam, strict=True)
+            for row, lam in zip(x, context.lam, strict=True)
         ]
         torch.testing.assert_close(function(x), torch.stack(expected))
 
