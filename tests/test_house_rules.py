@@ -12,10 +12,10 @@ FOLDERS = ("hba", "cli", "policies", "benchmarks", "examples", "tests", ".ci")
 MOST_LINES_OF_A_FILE = 399
 MOST_LINES_OF_A_FUNCTION = 59
 MOST_BYTES_OF_A_FILE = 4_000_000
-MOST_LINES = {"hba": 22_500, "cli": 1_800, "benchmarks": 4_000, "tests": 20_300}
+MOST_LINES = {"hba": 20_000, "cli": 1_800, "benchmarks": 4_000, "tests": 19_800}
 """Of all Python files of a folder."""
-MOST_FILES = {"hba": 158, "cli": 12}
-MOST_CASES = 1_050
+MOST_FILES = {"hba": 155, "cli": 12}
+MOST_CASES = 1_000
 """Test cases of the default run."""
 
 
