@@ -79,8 +79,10 @@ class SearchSpace:
     def __post_init__(self) -> None:
         operations, counts = [one.name for one in self.operations], self.count_probabilities
         names = operations + [one.name for one in self.regularizers]
-        if not names or len({*names}) < len(names):
-            raise SettingsError(f"operations and regularizers must be at least one, and each named once, got {names}")
+        if not names:
+            raise SettingsError("operations must be at least one, got none")
+        if len({*names}) < len(names):
+            raise SettingsError(f"operations and regularizers must each be named once, got {names}")
         if self.copies < 1:
             raise SettingsError(f"copies must be at least 1, got {self.copies}")
         # Comparisons with NaN are false.
