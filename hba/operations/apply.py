@@ -47,6 +47,10 @@ class Step(NamedTuple):
         """The step for some of the images, in the order of their numbers (N,)."""
         return Step(*(values.index_select(0, images) for values in self))
 
+    def split(self, counts: int | list[int]) -> "list[Step]":
+        """The step in consecutive parts of so many images; a single count is the size of every part."""
+        return [Step(*parts) for parts in zip(*(values.split(counts) for values in self), strict=True)]
+
 
 @torch.no_grad()
 def apply_steps(
@@ -81,32 +85,51 @@ def maps_of_steps(operations: Sequence[Operation], chosen: Tensor, magnitudes: T
 def _apply_to_subsets(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
     """From images with at least one pixel, in parts of the batch. A step holds all maps, so moves are done together."""
     groups = _groups(operations, INTERPOLATIONS)
+    firsts = [*(operations[group[0]] for group in groups), None]
     number_of = {index: number for number, group in enumerate(groups) for index in group}
     # The last entry, which an index of -1 finds, is that of no operation.
-    numbers = torch.tensor([*(number_of[index] for index in range(len(operations))), -1])
+    numbers = torch.tensor([*(number_of[index] for index in range(len(operations))), len(groups)])
+    steps = [step._replace(chosen=numbers[step.chosen]) for step in steps]
     values_per_image = images[0].numel()
     n_images = 1 if values_per_image >= LARGE_IMAGE_VALUES else PART_VALUES // values_per_image
     result = torch.empty_like(images)
-    for start in range(0, len(images), n_images):
-        part = images[start : start + n_images]
-        for step in steps:
-            of_images = numbers[step.chosen[start : start + n_images]]
-            present, given = {*of_images.tolist()}, part
-            if len(present) > 1:
-                part = part.clone()
-            for number in present - {-1}:
-                rows, first = (of_images == number).nonzero()[:, 0], operations[groups[number][0]]
-                own = step.select(rows + start)
-                if len(present) == 1:
-                    part = _apply_group(first, given, own, fill)
-                else:
-                    part.index_copy_(0, rows, _apply_group(first, given.index_select(0, rows), own, fill))
-        result[start : start + n_images] = part
+    for part, part_result, *part_steps in zip(
+        images.split(n_images), result.split(n_images), *(step.split(n_images) for step in steps), strict=True
+    ):
+        _apply_to_part(firsts, part_steps, part, fill, part_result)
     return result
 
 
-def _apply_group(operation: Operation, images: Tensor, step: Step, fill: Tensor) -> Tensor:
+def _apply_to_part(
+    groups: Sequence[Operation | None], steps: Sequence[Step], images: Tensor, fill: Tensor, result: Tensor
+) -> None:
+    """Sort the images by group, so that each group computes one batch.
+
+    groups: one operation of each, None for none. `chosen` of these steps is a group's number. order: for each image of
+    the sorted batch, its number in the part; None while nothing is sorted.
+    """
+    order: Tensor | None = None
+    for step in steps:
+        counts = step.chosen.bincount(minlength=len(groups)).tolist()
+        if max(counts) == len(images):
+            sorted_step = step if order is None else step.select(order)
+            images = _apply_group(groups[counts.index(len(images))], images, sorted_step, fill)
+        else:
+            row_of_image = None if order is None else order.argsort()
+            order = step.chosen.argsort(stable=True)
+            sorted_images = images.index_select(0, order if row_of_image is None else row_of_image[order])
+            parts = zip(groups, sorted_images.split(counts), step.select(order).split(counts), strict=True)
+            images = torch.cat([_apply_group(*part, fill) for part in parts if len(part[1])])
+    if order is None:
+        result.copy_(images)
+    else:
+        torch.index_select(images, 0, order.argsort(), out=result)
+
+
+def _apply_group(operation: Operation | None, images: Tensor, step: Step, fill: Tensor) -> Tensor:
     """New images from those that get an operation of the group, of which `operation` is one."""
+    if operation is None:
+        return images
     if operation.interpolation:
         return warp(images, step.maps, fill, operation.interpolation)
     return operation.compute(images, step.magnitude, fill, step.position)
