@@ -1,6 +1,6 @@
 """Small data, schedules and guards for tests of trainings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from hba.data import EvaluationData, LabelledImages
+from hba.data.images import Images
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augment
 
 EPOCHS, BATCH = 3, 20
 N_TRAIN, N_TEST = 40, 30
@@ -35,6 +38,21 @@ def one_operation(name: str, rows: list[list[float]]) -> Schedule:
     """A schedule of nothing but this operation, which every image gets."""
     space = SearchSpace((OPERATIONS[name],), copies=1, count_probabilities=(0.0, 1.0))
     return Schedule(space, np.array(rows))
+
+
+class Mixes:
+    """An augmentation that does nothing but mix."""
+
+    definition = "mixes"
+
+    def __init__(self, *by_epoch: Mixing) -> None:
+        self.mixing = by_epoch
+
+    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
+        return [lambda images, generator: images] * epochs
+
+    def mixing_by_epoch(self, epochs: int) -> Sequence[Mixing]:
+        return self.mixing
 
 
 class Answers(nn.Module):

@@ -1,13 +1,15 @@
 """Labels of images, and the names of classes and splits that they come from.
 
 Labels are one class each, int64 (N,), or any number of classes each, a matrix (N, classes) of truth values, also called
-multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels.
+multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels. Images of a training
+batch that are mixed with each other have MixedLabels.
 """
 
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -34,6 +36,33 @@ MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that 
 def is_multi_label(labels: np.ndarray | Tensor) -> bool:
     """labels: of several images; (N,) or (N, classes)."""
     return labels.ndim == 2
+
+
+@dataclass(frozen=True)
+class MixedLabels:
+    """Labels of a batch whose images are each mixed with a partner from the batch, by Mixup or CutMix.
+
+    labels, partners: of each image and of its partner, both (B,) or both (B, classes). share, () or (B,): how much of
+    the mixture is the image itself, in [0, 1].
+    """
+
+    labels: Tensor
+    partners: Tensor
+    share: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def mean_over_labels(function: Callable[[Tensor], Tensor], labels: Tensor | MixedLabels) -> Tensor:
+    """Call a function of labels, such as a loss of each image (B,), or of all images ().
+
+    For mixed labels, it is called with those of the images and with those of their partners; the result is the mean of
+    the two, weighted by their shares.
+    """
+    if not isinstance(labels, MixedLabels):
+        return function(labels)
+    return labels.share * function(labels.labels) + (1 - labels.share) * function(labels.partners)
 
 
 def error_of(labels: np.ndarray | Tensor) -> str | None:

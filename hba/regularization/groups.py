@@ -5,7 +5,7 @@ In a search every image has its own values; in an ordinary training all images h
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from hba.data.labels import is_multi_label
+from hba.data.labels import MixedLabels, is_multi_label, mean_over_labels
 from hba.errors import SettingsError
 from hba.hypernet.dropout import DROPOUTS, RatedDropout
 from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
@@ -245,12 +245,15 @@ class Regularization:
             images = regularizer(images, generator, **own)
         return images
 
-    def penalty(self, outputs: Any, labels: Tensor, values: Tensor) -> Tensor:
+    def penalty(self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor) -> Tensor:
         """The mean () over the images of what is added to the loss besides weight decay.
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
-        found = [regularizer(outputs, labels, **own) for regularizer, own in self._at("loss", values, len(labels))]
+        found = [
+            mean_over_labels(partial(regularizer, outputs, **own), labels)
+            for regularizer, own in self._at("loss", values, len(labels))
+        ]
         for regularizer, own in self._at("states", values, len(labels)):
             found.append(regularizer(outputs.states, outputs.dropped, **own))
         return sum((one.mean() for one in found), values.new_zeros(()))

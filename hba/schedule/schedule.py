@@ -14,6 +14,7 @@ from hba.errors import ScheduleError
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
+from hba.schedule.mixing import BatchTransform
 from hba.schedule.transform import PolicyTransform
 from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
@@ -181,6 +182,12 @@ class Schedule:
         `schedule.without_regularizers().transform()` does not warn. Raises ScheduleError where no operation was tuned.
         """
         return PolicyTransform(self._operations_alone())
+
+    def batch_transform(self, n_classes: int) -> BatchTransform:
+        """The mixing of the schedule, Mixup and CutMix, as a function of a batch's images and labels; see
+        BatchTransform. n_classes: of the labels.
+        """
+        return BatchTransform(self, n_classes)
 
     def _operations_alone(self) -> "Schedule":
         """The policy alone, with a warning where that leaves regularizers out."""

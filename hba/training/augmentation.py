@@ -15,6 +15,7 @@ from hba.data.images import Images
 from hba.operations.apply import fill_for
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.regularization.groups import Regularization
+from hba.schedule.mixing import COLUMNS, Mixing
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -28,6 +29,9 @@ class Augmentation(Protocol):
     by the class. It must be picklable if jobs run in their own processes. If several processes share every batch, each
     gives it the whole batch; with an attribute `shares_batches = True` it gets the images of its process instead, and
     must draw by hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
+
+    An optional method `mixing_by_epoch(epochs)` returns a hba.schedule.mixing.Mixing for each epoch, or nothing for
+    none. Each batch is then mixed by Mixup or CutMix after everything else.
     """
 
     @property
@@ -117,3 +121,9 @@ class ScheduleAugmentation:
             EpochRegularization(acts, stretched.regularization(epoch), row, stretched.fill)
             for epoch, row in enumerate(rows)
         ]
+
+    def mixing_by_epoch(self, epochs: int) -> Sequence[Mixing]:
+        """How batches are mixed in each epoch; empty for a schedule without mixing."""
+        if self.schedule is None or not {*COLUMNS} & {*self.schedule.space.names}:
+            return ()
+        return [Mixing.of(self.schedule.space, row) for row in self.schedule.stretched(epochs).values]

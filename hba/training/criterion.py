@@ -4,26 +4,35 @@
 one class each      int64 (B,)               cross entropy                                   share of wrong answers
 several labels      bool (B, classes)        binary cross entropy of the logits, mean over   1 - mean average precision
                                              the classes
+mixed               MixedLabels              mean of the losses of both labels of    of the image's own labels
+                                             an image, weighted by their shares
 
+The loss of mixed labels is that of soft labels, such as those of torchvision's MixUp, because it is linear in them.
 Every training, search and measurement takes both from here.
 """
+
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hba.data.labels import is_multi_label
+from hba.data.labels import MixedLabels, is_multi_label, mean_over_labels
 
 
-def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
+def loss_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     """Mean loss () in nats of logits (B, classes)."""
-    if is_multi_label(labels):
+    if isinstance(labels, MixedLabels) or is_multi_label(labels):
         return losses_of(logits, labels).mean()
     return F.cross_entropy(logits, labels)
 
 
-def losses_of(logits: Tensor, labels: Tensor) -> Tensor:
+def losses_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     """Loss in nats of each image (B,)."""
+    return mean_over_labels(partial(_losses_of, logits), labels)
+
+
+def _losses_of(logits: Tensor, labels: Tensor) -> Tensor:
     if is_multi_label(labels):
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
     return F.cross_entropy(logits, labels, reduction="none")
@@ -37,8 +46,10 @@ def loss_sum_of(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, reduction="sum")
 
 
-def error_share(logits: Tensor, labels: Tensor) -> Tensor:
+def error_share(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     """Share () of the answers (B, classes) that are wrong; for several labels, 1 - mean average precision."""
+    if isinstance(labels, MixedLabels):
+        labels = labels.labels
     if is_multi_label(labels):
         return (1 - mean_average_precision(logits, labels)).float()
     return (logits.argmax(1) != labels).float().mean()

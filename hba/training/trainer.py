@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, Images
-from hba.data.labels import is_multi_label
+from hba.data.labels import MixedLabels, is_multi_label
 from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.distributed.process_info import single_process, size
@@ -20,12 +20,14 @@ from hba.models import Start, build_model
 from hba.operations.apply import fill_for
 from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
+from hba.schedule.mixing import Mixing
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import Augment, Augmentation, EpochRegularization
 from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured, measure
+from hba.training.mixing import mix
 from hba.training.optim import optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 
@@ -55,11 +57,12 @@ def train(
     """Train a network, and measure it on the test split once, after the last epoch (paper, section 4).
 
     data is on its device. Each training image goes through the augmentation, standardization, the baseline
-    augmentation and Cutout, in this order (paper, 4.2). The seed decides weights, batches and draws, except draws from
-    torch's default generators. A search with the same seed uses other streams, so no network starts from the weights
-    of the search. own_network: replaces the setting `model`; if it is a network, all seeds start from its weights.
-    start: pretrained weights of the model. checkpoint: where the training is saved regularly and resumed from, without
-    the internal state of the augmentation. Raises DivergedError for a loss that is not finite.
+    augmentation and Cutout, in this order (paper, 4.2); then each batch is mixed, if the augmentation has a mixing. The
+    seed decides weights, batches and draws, except draws from torch's default generators. A search with the same seed
+    uses other streams, so no network starts from the weights of the search. own_network: replaces the setting `model`;
+    if it is a network, all seeds start from its weights. start: pretrained weights of the model. checkpoint: where the
+    training is saved regularly and resumed from, without the internal state of the augmentation. Raises DivergedError
+    for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
@@ -78,10 +81,10 @@ def train(
         checkpoint.restore(state)
         for _ in range(state.step):
             on_step()
-        for augment, regularize in by_epoch[len(state.epochs) :]:
+        for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
             regularize.acts.give(network, optimizer, regularize.row)
             while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
-                _step(state, forward, preprocessing, augment, regularize)
+                _step(state, forward, preprocessing, augment, regularize, mixing)
                 on_step()
                 checkpoint.save_regularly(state)
             mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
@@ -111,8 +114,10 @@ def network_of(
     return build_model(config.model, len(data.class_names), weights_seed, image_size, start, data.train.n_channels)
 
 
-def _by_epoch(augmentation: Augmentation, epochs: int, train: Images) -> list[tuple[Augment, EpochRegularization]]:
-    """What each epoch does to a batch, and its regularization."""
+def _by_epoch(
+    augmentation: Augmentation, epochs: int, train: Images
+) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
+    """What each epoch does to the images of a batch, its regularization, and how it mixes them."""
     with single_process():
         augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:
@@ -121,7 +126,11 @@ def _by_epoch(augmentation: Augmentation, epochs: int, train: Images) -> list[tu
         augments = [partial(_on_whole_batch, augment) for augment in augments]
     regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
     nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=train.device), (0.5,))
-    return [*zip(augments, regularization_by_epoch(epochs, train.device) or [nothing] * epochs, strict=True)]
+    regularization = regularization_by_epoch(epochs, train.device) or [nothing] * epochs
+    mixing = getattr(augmentation, "mixing_by_epoch", lambda epochs: ())(epochs) or [None] * epochs
+    if len(mixing) != epochs:
+        raise SettingsError(f"{type(augmentation).__name__}.mixing_by_epoch must return {epochs} Mixing, one per epoch")
+    return [*zip(augments, regularization, mixing, strict=True)]
 
 
 def _step(
@@ -130,12 +139,16 @@ def _step(
     preprocessing: Preprocessing,
     augment: Augment,
     regularize: EpochRegularization,
+    mixing: Mixing | None,
 ) -> None:
+    labels: Tensor | MixedLabels
     images, labels = state.stream.next()
     acts, _, values, fill = regularize
     augmented = augment(images, state.generator)
     augmented = acts.on_pixels(augmented, values, state.generator, fill_for(augmented, fill))
     inputs = acts.on_inputs(preprocessing.train(augmented, state.generator), values, state.generator)
+    if mixing is not None:
+        inputs, labels = mix(inputs, labels, mixing, state.generator)
     logits = forward(inputs)
     loss = loss_of(logits, labels)
     objective = loss + acts.penalty(logits, labels, values)

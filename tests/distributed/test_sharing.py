@@ -26,6 +26,8 @@ from hba.distributed.collectives import (
 from hba.distributed.process_info import ProcessInfo, is_first, override_rank, rank
 from hba.distributed.whole_batch import all_sum, whole_batch_layers
 from hba.errors import HbaError, RunError, SettingsError
+from hba.schedule.mixing import Mixing
+from hba.training.mixing import mix
 
 N_PROCESSES = 2
 ROWS = torch.arange(24.0).view(12, 2)
@@ -111,6 +113,18 @@ def dropped() -> Tensor:
         return collectives.all_gather(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
 
 
+def mixed() -> list[Tensor]:
+    """Images, and labels of both kinds, of a batch that all processes mix."""
+    whole = torch.randn(6, 1, 5, 5, generator=seeded(2), dtype=torch.float64)
+    several, generator = torch.randint(2, (6, 3), generator=seeded(3)) > 0, seeded(4)
+    found = []
+    for labels in (torch.arange(6), several):
+        images, own = collectives.local_shard(whole), collectives.local_shard(labels)
+        images, both = mix(images, own, Mixing(0.5, 1.0, 1.0, 1.0), generator)
+        found += [*map(collectives.all_gather, (images, both.labels, both.partners)), both.share]
+    return found
+
+
 def all_of_it() -> dict[str, Any]:
     """What the processes of one group find."""
     parameter = nn.Parameter(torch.zeros(2))
@@ -148,6 +162,7 @@ def all_of_it() -> dict[str, Any]:
         "sum": all_sum(torch.tensor([rank() + 1.0])),
         "batch_norm": of_batch_norm(),
         "dropped": dropped(),
+        "mixed": mixed(),
     }
 
 
@@ -186,6 +201,11 @@ def test_batch_norm_and_dropout_are_those_of_the_whole_batch(found: list[dict[st
         for name, value in one["batch_norm"].items():
             torch.testing.assert_close(value, alone[name], msg=name)
         assert torch.equal(one["dropped"], dropped())
+
+
+def test_a_batch_is_mixed_as_one_process_mixes_it(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert all(map(torch.equal, one["mixed"], mixed()))
 
 
 def test_what_several_processes_cannot_share_is_refused() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trainings import BATCH, N_TRAIN, one_operation, tiny_data
+from small_trainings import BATCH, N_TRAIN, Mixes, one_operation, tiny_data
 from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
@@ -14,6 +14,7 @@ from hba.errors import RunError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.regularization.regularizer import Hyperparameter
+from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
 from hba.training import checkpoint
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
@@ -52,6 +53,7 @@ CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
     "no augmentation": (ScheduleAugmentation(None), None, {}),
     "operations": (ScheduleAugmentation(one_operation("Rotate", [[1.0, 20.0]])), None, {"crop_padding": 1}),
     "dropout by a schedule": (ScheduleAugmentation(tuned()), dropping(), {"learning_rate_schedule": "step"}),
+    "mixing": (Mixes(*[Mixing(0.5, 1.0, 0.5, 1.0)] * EPOCHS), None, {}),
     "adamw": (ScheduleAugmentation(None), dropping(), {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1}),
 }
 
@@ -82,6 +84,7 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no augmentation", STEPS),
         ("operations", 3 * STEPS + 2),
         ("dropout by a schedule", 2 * STEPS),
+        ("mixing", STEPS + 1),
         ("adamw", STEPS + 2),
     ],
 )

@@ -1,0 +1,112 @@
+"""The mixing of batches by a row of a schedule, and a schedule as a transform of batches with their labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchvision.transforms import v2
+
+from hba.errors import SettingsError
+from hba.operations.operation import check_images
+from hba.policy.space import SearchSpace
+from hba.schedule.position import FollowsSchedule
+from hba.utils.settings import whole_number
+
+COLUMNS = ("Mixup.probability", "Mixup.magnitude", "CutMix.probability", "CutMix.magnitude")
+"""Of a row of a search space, in the order of the fields of Mixing."""
+LARGEST_ALPHA = 1000.0
+LEAST_ALPHA = 0.005
+"""Below, PyTorch's Beta returns 0.5 instead of numbers close to 0 or 1."""
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How a batch is mixed: by Mixup with one probability, otherwise by CutMix with another one.
+
+    Each image is mixed with one other image of the batch. The share of the image itself is drawn once for the batch,
+    from Beta(alpha, alpha); alpha 0 leaves the batch as it is. A field is a number or a tensor () on the device of the
+    images. Raises SettingsError for a probability outside of [0, 1], and for an alpha outside of [0, 1000].
+    Ref: Zhang et al. 2018 (Mixup); Yun et al. 2019 (CutMix).
+    """
+
+    mixup_probability: float | Tensor = 0.0
+    mixup_alpha: float | Tensor = 1.0
+    cutmix_probability: float | Tensor = 0.0
+    cutmix_alpha: float | Tensor = 1.0
+
+    def __post_init__(self) -> None:
+        for name, given in vars(self).items():
+            most = 1.0 if name.endswith("probability") else LARGEST_ALPHA
+            if not isinstance(given, Tensor) and not 0 <= given <= most:
+                raise SettingsError(f"{name} must lie in [0, {most:g}], got {given!r}")
+
+    @staticmethod
+    def of(space: SearchSpace, row: Sequence[float] | np.ndarray | Tensor) -> "Mixing":
+        """The mixing by a row of values (n,) of a space, with probability 0 of what the space does not have.
+
+        The numbers of a tensor stay on its device. A batch is mixed by the row itself, without its spread.
+        """
+        names = space.names
+        return Mixing(*(row[names.index(name)] if name in names else 0.0 for name in COLUMNS))
+
+
+class BatchTransform(FollowsSchedule):
+    """Mixes a batch by the mixing of the current place in the schedule, with torchvision's v2.MixUp and v2.CutMix.
+
+    It takes images (B, C, H, W), floating point, normalised or not, and labels: whole numbers (B,), or one number for
+    each class (B, n_classes). It returns new images and soft labels (B, n_classes), of the type of the images, which
+    torch.nn.functional.cross_entropy takes. Without mixing in the schedule, it returns the images as they are, and
+    one-hot labels. Draws come from torch's default generator of the CPU. Raises SettingsError for images and labels of
+    another kind.
+
+    set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
+    Before the first call, the last row is used.
+    """
+
+    def __init__(self, schedule: Any, n_classes: int) -> None:
+        super().__init__(schedule)
+        self.n_classes = whole_number("n_classes", n_classes)
+
+    def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        check_images(images)
+        targets = self._soft(labels, images)
+        mixing = Mixing.of(self.schedule.space, self.schedule.values_at(self.position))
+        if not (mixing.mixup_probability or mixing.cutmix_probability):
+            return images, targets
+        of_mixup, of_cutmix = torch.rand(2).tolist()
+        if of_mixup < mixing.mixup_probability:
+            kind, alpha = v2.MixUp, mixing.mixup_alpha
+        elif of_cutmix < mixing.cutmix_probability:
+            kind, alpha = v2.CutMix, mixing.cutmix_alpha
+        else:
+            return images, targets
+        if alpha < LEAST_ALPHA:
+            return images, targets
+        # With the numbers of the images as their classes, the soft labels are the shares of the images in each mixture.
+        # Older versions of torchvision take no images of several classes.
+        numbers = torch.arange(len(images), device=images.device)
+        images, shares = kind(alpha=alpha, num_classes=len(images))(images, numbers)
+        own = shares.diagonal()[:, None].to(targets)
+        return images, targets.roll(1, 0) * (1 - own) + targets * own
+
+    def _soft(self, labels: Tensor, images: Tensor) -> Tensor:
+        """The labels as floats (B, n_classes)."""
+        n_images, n = len(images), self.n_classes
+        is_matrix = labels.shape == (n_images, n)
+        is_number = labels.shape == (n_images,) and not labels.is_floating_point() and labels.dtype != torch.bool
+        # On another device, the host would wait for it to read values.
+        if is_number and labels.device.type == "cpu":
+            is_number = bool(((labels >= 0) & (labels < n)).all())
+        if not (is_matrix or is_number):
+            raise SettingsError(
+                f"labels must be whole numbers below {n}, of shape ({n_images},), or of shape ({n_images}, {n}), got "
+                f"{labels.dtype} of shape {tuple(labels.shape)}; n_classes is the number of all classes"
+            )
+        return (labels if is_matrix else F.one_hot(labels.long(), n)).to(images)
+
+    def extra_repr(self) -> str:
+        return f"n_classes={self.n_classes}, {super().extra_repr()}"

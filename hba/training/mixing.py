@@ -1,0 +1,55 @@
+"""Mixup and CutMix of a training batch, as torchvision's v2.MixUp and v2.CutMix, with an explicit generator.
+
+Nothing is copied to the host. Several processes that share a batch mix it as one process does.
+"""
+
+import torch
+from torch import Tensor
+
+from hba.data.labels import MixedLabels
+from hba.distributed.collectives import all_gather, local_shard
+from hba.schedule.mixing import Mixing
+from hba.utils.devices import whole_numbers
+
+
+def mix(images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generator) -> tuple[Tensor, MixedLabels]:
+    """Mix images (B, C, H, W), floating point, each with the one before it in the batch, the first with the last.
+
+    labels: (B,) or (B, classes). The generator is on the device of the images. Mixing is linear with shares that sum to
+    1, so standardized images are mixed as images in [0, 1] are.
+    """
+    own = draw_shares(mixing, images.shape[2], images.shape[3], generator)
+    mixed = _before(images) * (1 - own).to(images.dtype) + images * own.to(images.dtype)
+    return mixed, MixedLabels(labels, _before(labels), own.mean().to(images.dtype))
+
+
+def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Draw the share of the image itself at each pixel (H, W), float64, for a whole batch.
+
+    Its mean is the share of the image's labels. It is one number for Mixup, 0 in a box and 1 outside of it for CutMix,
+    and 1 where nothing is mixed.
+    """
+    device = generator.device
+    numbers = torch.rand(6, generator=generator, dtype=torch.float64, device=device)
+    is_mixup = numbers[0] < mixing.mixup_probability
+    is_cutmix = ~is_mixup & (numbers[1] < mixing.cutmix_probability)
+    alpha = is_mixup.double() * mixing.mixup_alpha + (~is_mixup).double() * mixing.cutmix_alpha
+    # A draw of Gamma(alpha) is one of Gamma(alpha + 1) times U^(1 / alpha). Logarithms do not vanish for a small alpha.
+    gammas = torch._standard_gamma((alpha + 1).repeat(2), generator=generator)
+    logs = gammas.log() + numbers[2:4].log() / alpha
+    # For alpha 0, it is minus infinity minus itself.
+    share = (logs[0] - logs[1]).sigmoid().nan_to_num(1.0)
+
+    def covered(length: int, place: Tensor) -> Tensor:
+        """Which of so many pixels the box covers."""
+        centre, reach = (place * length).floor(), (0.5 * (1 - share).sqrt() * length).floor()
+        pixels = whole_numbers(length, torch.float64, device)
+        return (pixels >= centre - reach) & (pixels < centre + reach)
+
+    in_box = covered(height, numbers[4])[:, None] & covered(width, numbers[5])
+    return torch.where(is_mixup, share, 1 - (in_box & is_cutmix).double())
+
+
+def _before(rows: Tensor) -> Tensor:
+    """For each row of this process, the one before it in the whole batch."""
+    return local_shard(all_gather(rows).roll(1, 0))
