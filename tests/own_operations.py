@@ -13,7 +13,7 @@ def darken(images: Tensor) -> Tensor:
     return images / 2
 
 
-GAMMA = Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0)
+GAMMA = Operation("Power", gamma, (0.5, 2.0), "exponent", 1.0)
 DARKEN = Operation("Darken", darken)
 
 GAMMA_FILE = """\
@@ -24,5 +24,5 @@ def gamma(images, exponent):
     return images ** exponent[:, None, None, None]
 
 
-hba.register_operation(hba.Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0))
+hba.register_operation(hba.Operation("Power", gamma, (0.5, 2.0), "exponent", 1.0))
 """

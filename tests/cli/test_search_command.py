@@ -195,14 +195,14 @@ def test_other_images_weights_and_regularizers_are_searched(kind: str, place: Pa
 def test_operations_of_your_own_come_from_a_file(registered: dict[str, Operation]) -> None:
     own = ("--operations-file", "mine.py")
     Path("mine.py").write_text(GAMMA_FILE)
-    lines = said("search", "pets", *own, "--operations", "all,Gamma", "--out", "own", *SMALL, "--epochs", "1")
+    lines = said("search", "pets", *own, "--operations", "all,Power", "--out", "own", *SMALL, "--epochs", "1")
     assert lines[-1] == "  hba evaluate own/policy.json --operations-file mine.py"
     content = json.loads(Path("own/policy.json").read_text(encoding="utf-8"))["space"]["operations"]
-    assert [row["name"] for row in content] == [*OPERATIONS, "Gamma"]
+    assert [row["name"] for row in content] == [*OPERATIONS, "Power"]
     registered.clear()
     for command in ("show own", "apply own pets/cats/0.png --out b.png", "evaluate own --seeds 1"):
         assert "--operations-file" in refusal(*command.split())
         registered.clear()
-    assert "Gamma" in refusal("search", "pets", "--operations", "Gamma", *SMALL)
-    assert any(row[0] == "Gamma" for row in rows_in(said("show", "own", *own)))
+    assert "Power" in refusal("search", "pets", "--operations", "Power", *SMALL)
+    assert any(row[0] == "Power" for row in rows_in(said("show", "own", *own)))
     said("search", "--out", "own", "--resume", *own)

@@ -159,8 +159,8 @@ def test_a_space_is_named_with_its_operations(monkeypatch: pytest.MonkeyPatch, r
     for preset in SEARCH_PRESETS:
         assert SearchConfig.from_preset({}, preset, paper=True).search_space() == SearchSpace()
     register_operation(GAMMA)
-    names = [one.name for one in SearchConfig.make({"operations": "all,Gamma"}).search_space().operations]
-    assert names == [*OPERATIONS, "Gamma"]
+    names = [one.name for one in SearchConfig.make({"operations": "all,Power"}).search_space().operations]
+    assert names == [*OPERATIONS, "Power"]
 
 
 def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> None:

@@ -46,13 +46,13 @@ def test_registered_operations_are_found_in_their_order() -> None:
     assert registered_operations() == ()
     assert hba.register_operation(GAMMA) is GAMMA
     register_operation(DARKEN)
-    assert find_operation("Gamma") is GAMMA
-    stronger = register_operation(Operation("Gamma", gamma, (0.1, 10.0), "exponent", 1.0))
+    assert find_operation("Power") is GAMMA
+    stronger = register_operation(Operation("Power", gamma, (0.1, 10.0), "exponent", 1.0))
     assert registered_operations() == (stronger, DARKEN)
     assert function_path(DARKEN) == "own_operations:darken"
     assert {function_path(one.with_interpolation("bilinear")) for one in OPERATIONS.values()} == {None}
-    with pytest.raises(SettingsError, match="did you mean Gamma"):
-        find_operation("gamma")
+    with pytest.raises(SettingsError, match="did you mean Power"):
+        find_operation("power")
 
 
 def test_names_that_are_taken_and_functions_without_a_name_are_refused(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_names_that_are_taken_and_functions_without_a_name_are_refused(tmp_path:
                 use(Operation("Nameless", function))
     register_operation(GAMMA)
     for other in (
-        Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0),
+        Operation("Power", gamma, (0.5, 2.0), "power", 1.0),
         Operation("Rotate", gamma, (0.0, 30.0), "degrees", 0.0, signed=True),
     ):
         with pytest.raises(SettingsError, match=other.name):
@@ -121,10 +121,10 @@ def test_mistakes_show_when_an_operation_is_registered() -> None:
 
 
 def test_a_file_registers_its_operations(tmp_path: Path) -> None:
-    load_operations_file(written(tmp_path, GAMMA_FILE.replace("Gamma", "Other"), "other.py"))
+    load_operations_file(written(tmp_path, GAMMA_FILE.replace("Power", "Other"), "other.py"))
     load_operations_file(written(tmp_path, GAMMA_FILE + TWO_MORE))
-    assert [one.name for one in registered_operations()] == ["Other", "Gamma", "Same", "Softer"]
-    operation = find_operation("Gamma")
+    assert [one.name for one in registered_operations()] == ["Other", "Power", "Same", "Softer"]
+    operation = find_operation("Power")
     assert (operation.magnitude_range, operation.unit, operation.identity) == ((0.5, 2.0), "exponent", 1.0)
     images = torch.rand(2, 3, 4, 4)
     torch.testing.assert_close(operation(images, torch.tensor([2.0, 0.5]))[0], images[0] ** 2)
@@ -134,7 +134,7 @@ def test_a_file_registers_its_operations(tmp_path: Path) -> None:
     own_operations = sys.modules["own_operations"]
     load_operations_file(written(tmp_path, GAMMA_FILE.replace("2.0", "3.25"), "own_operations.py"))
     assert sys.modules["own_operations"] is own_operations, "a module of that name stays"
-    assert find_operation("Gamma").magnitude_range == (0.5, 3.25)
+    assert find_operation("Power").magnitude_range == (0.5, 3.25)
 
 
 def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(tmp_path: Path) -> None:
@@ -151,6 +151,6 @@ def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(tmp_path: Pat
         assert named in message
         assert "my_operations" not in sys.modules
     load_operations_file(written(tmp_path, GAMMA_FILE))
-    assert registered_operations() == (find_operation("Gamma"),), "a file can be mended and loaded"
+    assert registered_operations() == (find_operation("Power"),), "a file can be mended and loaded"
     assert "nowhere.py" in refusal_of(tmp_path / "nowhere.py")
     assert "mine.txt" in refusal_of(written(tmp_path, GAMMA_FILE, "mine.txt"))

@@ -89,7 +89,7 @@ def test_other_ranges_and_own_operations() -> None:
     own = start_of(OWN)
     assert own["Tones.1.probability"] == pytest.approx(LEAST_PROBABILITY)
     assert [own[f"Tones.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([0.3 * 3.0, -0.3])
-    assert [own[f"Gamma.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([1 + 0.3, 1 - 0.3 * 0.5])
+    assert [own[f"Power.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx([1 + 0.3, 1 - 0.3 * 0.5])
     assert own["Level.1.magnitude"] == pytest.approx(4.0), "in the middle without an identity"
 
 

@@ -129,7 +129,7 @@ def gamma_of_a_file(images, exponent):
     return images ** exponent[:, None, None, None]
 
 hba.register_operation(
-    hba.Operation("Gamma", gamma_of_a_file, magnitude_range=(0.5, 2.0), unit="exponent", identity=1.0)
+    hba.Operation("Power", gamma_of_a_file, magnitude_range=(0.5, 2.0), unit="exponent", identity=1.0)
 )
 """
 
@@ -137,7 +137,7 @@ hba.register_operation(
 def gamma_schedule(folder: Path) -> hba.Schedule:
     (folder / "operations_of_mine.py").write_text(GAMMA, encoding="utf-8")
     load_operations_file(folder / "operations_of_mine.py")
-    space = hba.SearchSpace((find_operation("Gamma"), hba.OPERATIONS["Invert"]), copies=1)
+    space = hba.SearchSpace((find_operation("Power"), hba.OPERATIONS["Invert"]), copies=1)
     return hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
 
 

@@ -51,8 +51,8 @@ def test_your_own_operation_is_searched_resumed_saved_and_loaded(
     assert hba.load_policy(tmp_path).space == space
     start = space.decode(randaugment(space).double()).numpy()
     assert not np.allclose(found(resumed).values[-1], start), "the search moves it"
-    del registered["Gamma"]
-    with pytest.raises(ScheduleError, match="Gamma"):
+    del registered["Power"]
+    with pytest.raises(ScheduleError, match="Power"):
         hba.load_policy(tmp_path)
 
 
@@ -85,10 +85,10 @@ class Untouched(hba.SearchCallback):
 
 def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"space": SearchSpace((OPERATIONS["Rotate"], GAMMA))}, "Gamma"),
+        ({"space": SearchSpace((OPERATIONS["Rotate"], GAMMA))}, "Power"),
         ({"space": SearchSpace((DARKEN,)), "resume": True}, "Darken"),
         ({"space": SearchSpace((Operation("Nameless", torch.nn.Identity()),))}, "Nameless"),
-        ({"operations": "all,Gamma"}, "Gamma"),
+        ({"operations": "all,Power"}, "Power"),
         ({"space": "faa"}, "faa"),
         *(({"space": SearchSpace(), name: value}, name) for name, value in (("operations", "Rotate"), ("count", "s"))),
     ]

@@ -174,9 +174,9 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     assert content["space"]["operations"][0]["function"] == "own_operations:gamma"
     content["space"]["operations"][0]["function"] = "an_older_module:power"
     assert loaded(content).space == found.space, "the function may have moved"
-    wider = register_operation(Operation("Gamma", gamma, (3.0, 0.1), "exponent", 1.0))
+    wider = register_operation(Operation("Power", gamma, (3.0, 0.1), "exponent", 1.0))
     assert loaded(schedule.text()).space.operations[0] == wider.with_range((0.5, 2.0))
-    register_operation(Operation("Gamma", gamma, (0.5, 2.0), "power", 1.0))
-    assert 'operation Gamma must be like {"name": "Gamma", ' in refusal_of(schedule.text())
-    del registered["Gamma"]
+    register_operation(Operation("Power", gamma, (0.5, 2.0), "power", 1.0))
+    assert 'operation Power must be like {"name": "Power", ' in refusal_of(schedule.text())
+    del registered["Power"]
     assert "register own_operations:gamma" in refusal_of(schedule.text())
