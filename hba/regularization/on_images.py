@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hba.distributed.collectives import draw_then_shard
 from hba.operations.geometric import Maps, covered, warp
+from hba.operations.photometric import shifted_hue
 from hba.preprocessing import jittered, order_of_jitters, uniform_draws
 from hba.utils.devices import whole_numbers
 
@@ -128,26 +129,6 @@ def colors_changed(images: Tensor, factors: Tensor, order: Tensor, shift: Tensor
         return shifted_hue(jittered(images, factors, order), shift)
     without_saturation = torch.cat([factors[:, :2], torch.ones_like(factors[:, 2:])], dim=1)
     return jittered(images, without_saturation, order)
-
-
-def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """Shift hues of RGB images (B, 3, H, W) in [0, 1] by `shift` (B,) turns, from red over green to blue.
-
-    Saturation and value of HSV stay. Ref: torchvision's adjust_hue, Python's colorsys.
-    """
-    red, green, blue = images.unbind(dim=1)
-    value = images.amax(dim=1)
-    chroma = value - images.amin(dim=1)
-    # Greys have no hue: any will do, as their chroma is 0.
-    divisor = chroma.where(chroma > 0, 1)
-    # In sixths of a turn: red is 0, green 2, blue 4.
-    neither_red = torch.where(green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
-    hue = torch.where(red == value, (green - blue) / divisor, neither_red)
-    hue = hue + 6 * shift.to(images.dtype)[:, None, None]
-    sixths = torch.stack([hue + 5, hue + 3, hue + 1], dim=1).remainder(6)
-    # How far R, G and B are below the value, as a share of the chroma.
-    below = torch.minimum(sixths, 4 - sixths).clamp(0, 1)
-    return torch.where(shift[:, None, None, None] == 0, images, value[:, None] - chroma[:, None] * below)
 
 
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations.geometric import Maps, warp
+from hba.operations.photometric import shifted_hue
 from hba.regularization.on_images import (
     affine,
     affine_coefficients,
@@ -26,7 +27,6 @@ from hba.regularization.on_images import (
     input_dropout,
     input_noise,
     jitter,
-    shifted_hue,
     with_holes,
 )
 

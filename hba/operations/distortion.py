@@ -1,0 +1,105 @@
+"""Perspective and elastic distortion: each draws its own change, and gives what moves boxes, masks and keypoints.
+
+Convention: as in photometric.py beside this file. fill (C,) is the colour of pixels that come from outside the image.
+Sampling is bilinear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hba.operations.photometric import hashed, signed_uniform
+from hba.utils.devices import device_constant
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+CELLS = 4
+"""Of the elastic grid, along each side."""
+
+
+def perspective(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Tensor:
+    """Move the image's corners inwards by up to `largest` of half a side; uniforms (B, 8).
+
+    Ref: torchvision's RandomPerspective(distortion_scale=largest), functional.perspective.
+    """
+    from kornia.geometry.transform import get_perspective_transform, warp_perspective
+
+    height, width = images.shape[2:]
+    if min(height, width) < 2:
+        return images.clone()
+    start, end = (points.float() for points in perspective_points(largest, uniforms, height, width))
+    # torchvision's pixels have their centres at halves, kornia's at whole numbers.
+    maps = get_perspective_transform(start - 0.5, end - 0.5)
+    # Pixels outside are 0, which is the fill colour before it is added again.
+    filled = fill.float()[:, None, None]
+    moved = warp_perspective(images.float() - filled, maps, (height, width)).add_(filled).clamp_(0, 1)
+    return moved.to(images.dtype).where((start != end).flatten(1).any(dim=1)[:, None, None, None], images)
+
+
+def perspective_points(largest: Tensor, uniforms: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Corners before and after, (B, 4, 2) whole numbers x and y: top left, top right, bottom right, bottom left.
+
+    Row i of the two, as lists, are the startpoints and endpoints of torchvision's functional.perspective, which moves
+    image i, its masks, boxes and keypoints alike. Each corner moves by 0 to int(largest * (side // 2)) pixels along
+    each side, all equally likely.
+    """
+    import torch
+
+    start = _corners(height, width, uniforms.device)
+    most = torch.stack([(largest * (side // 2)).floor() for side in (width, height)], dim=1)
+    inwards = (uniforms.unflatten(1, (4, 2)) * (most + 1)[:, None]).long()
+    end = torch.where(start > 0, start - inwards, inwards)
+    return start.expand_as(end), end
+
+
+@device_constant
+def _corners(height: int, width: int, device: torch.device) -> Tensor:
+    import torch
+
+    right, bottom = width - 1, height - 1
+    return torch.tensor(((0, 0), (right, 0), (right, bottom), (0, bottom)), device=device)
+
+
+def elastic(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Tensor:
+    """Move pixels by a smooth random field, by up to `largest` of each side; uniforms (B, 1).
+
+    Ref: torchvision's functional.elastic with `elastic_displacement`.
+    """
+    import torch
+
+    height, width = images.shape[2:]
+    identity = torch.nn.functional.affine_grid(
+        torch.eye(2, 3, device=images.device)[None], [1, 1, height, width], align_corners=False
+    )
+    grid = identity + elastic_displacement(largest, uniforms, height, width)
+    filled = fill.float()[:, None, None]
+    moved = torch.nn.functional.grid_sample(images.float() - filled, grid, mode="bilinear", align_corners=False)
+    return moved.add_(filled).clamp_(0, 1).to(images.dtype).where(largest[:, None, None, None] > 0, images)
+
+
+def elastic_displacement(largest: Tensor, uniforms: Tensor, height: int, width: int) -> Tensor:
+    """Where each output pixel looks, relative to its own place: x and y, (B, H, W, 2), in half sides.
+
+    Row i, as [i : i + 1], is the displacement of torchvision's functional.elastic for image i and what goes with it. A
+    grid of 4 x 4 cells has a displacement of U(-largest, largest) at each knot, and cubic B-splines between: smooth,
+    never beyond `largest`, and without folds along a side for a largest displacement below 1/8.
+    """
+    import torch
+
+    knots = CELLS + 3
+    numbers = signed_uniform(hashed(uniforms[:, 0], 2 * knots * knots)).view(-1, 2, knots, knots)
+    across, down = (_splines(side, uniforms.device) for side in (width, height))
+    field = torch.einsum("hi,bcij,wj->bhwc", down, numbers * 2 * largest.float()[:, None, None, None], across)
+    return field.contiguous()
+
+
+@device_constant
+def _splines(side: int, device: torch.device) -> Tensor:
+    """Weights (side, CELLS + 3) of the knots at each pixel's centre; they sum to 1."""
+    import torch
+
+    place = (torch.arange(side) + 0.5) * (CELLS / side)
+    distance = (place[:, None] - torch.arange(-1, CELLS + 2)).abs()
+    return (((2 - distance).clamp(min=0) ** 3 - 4 * (1 - distance).clamp(min=0) ** 3) / 6).to(device)

@@ -1,0 +1,224 @@
+"""Photometric operations, of which each draws its change: hue, saturation, gamma, grey, blur, noise, JPEG.
+
+Convention:
+    images (B, C, H, W) float in [0, 1]; inputs are never changed. A magnitude (B,) is the largest change of each image,
+    and uniforms (B, n) in [0, 1) are the random numbers from which the function takes the actual change, so equal
+    arguments give equal pixels. C is 1 or 3 for hue, saturation, grey and JPEG; an image of one channel has no colour,
+    which the first three leave as it is. Images that do not change keep their bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hba.operations.color import blend, luma, to_levels
+from hba.utils.devices import device_constant, whole_numbers
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+LARGEST_BLUR = 0.08
+"""Of the shorter side: the deviation for which the blur's kernel has its size."""
+BLOCK = 8
+"""The side in pixels of the blocks that JPEG transforms."""
+# The tables of Annex K of the JPEG standard, for luma and chroma, which libjpeg and PIL scale by the quality.
+LUMA_STEPS = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
+)
+CHROMA_STEPS = (
+    (17, 18, 24, 47, 99, 99, 99, 99),
+    (18, 21, 26, 66, 99, 99, 99, 99),
+    (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99),
+    *[(99,) * BLOCK] * 4,
+)
+
+
+def between(low: Tensor | float, high: Tensor | float, uniform: Tensor) -> Tensor:
+    """The number of U(low, high) that belongs to one of U(0, 1)."""
+    return (high - low) * uniform + low
+
+
+def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Shift hues by U(-largest, largest) turns, at most 0.5; uniforms (B, 1). Ref: torchvision's adjust_hue."""
+    return images.clone() if images.shape[1] == 1 else shifted_hue(images, between(-largest, largest, uniforms[:, 0]))
+
+
+def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
+    """Shift hues of RGB images (B, 3, H, W) in [0, 1] by `shift` (B,) turns, from red over green to blue.
+
+    Saturation and value of HSV stay. Ref: torchvision's adjust_hue, Python's colorsys.
+    """
+    import torch
+
+    red, green, blue = images.unbind(dim=1)
+    value = images.amax(dim=1)
+    chroma = value - images.amin(dim=1)
+    # Greys have no hue: any will do, as their chroma is 0.
+    divisor = chroma.where(chroma > 0, 1)
+    # In sixths of a turn: red is 0, green 2, blue 4.
+    neither_red = torch.where(green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
+    hue = torch.where(red == value, (green - blue) / divisor, neither_red)
+    hue = hue + 6 * shift.to(images.dtype)[:, None, None]
+    sixths = torch.stack([hue + 5, hue + 3, hue + 1], dim=1).remainder(6)
+    # How far R, G and B are below the value, as a share of the chroma.
+    below = torch.minimum(sixths, 4 - sixths).clamp(0, 1)
+    return torch.where(shift[:, None, None, None] == 0, images, value[:, None] - chroma[:, None] * below)
+
+
+def saturation(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Blend with the luma by a factor of U(max(0, 1 - largest), 1 + largest); uniforms (B, 1).
+
+    0 is grey, 1 the image. Ref: PIL.ImageEnhance.Color; torchvision's adjust_saturation, which has 0.2989 for red.
+    """
+    if images.shape[1] == 1:
+        return images.clone()
+    return blend(luma(images), images, between((1 - largest).clamp(min=0), 1 + largest, uniforms[:, 0]))
+
+
+def gamma(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Raise every number to the power 2^e, e of U(-largest, largest); uniforms (B, 1).
+
+    Darker and brighter are as likely. Ref: torchvision's and kornia's adjust_gamma.
+    """
+    exponent = between(-largest, largest, uniforms[:, 0]).exp2()
+    return images.pow(exponent.to(images.dtype)[:, None, None, None])
+
+
+def gray(images: Tensor) -> Tensor:
+    """The luma in all channels. Ref: PIL's mode L, not rounded; torchvision's rgb_to_grayscale has 0.2989 for red."""
+    return images.clone() if images.shape[1] == 1 else luma(images).clamp_(0, 1).repeat(1, 3, 1, 1)
+
+
+def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Blur by a Gaussian with a deviation of U(0, largest) of the shorter side; uniforms (B, 1).
+
+    The kernel has one size for images of one size: it reaches over three deviations of LARGEST_BLUR, or to the opposite
+    border if that is nearer. Ref: kornia's gaussian_blur2d; torchvision's gaussian_blur with that kernel size.
+    """
+    from kornia.filters import filter2d_separable, get_gaussian_kernel1d
+
+    side = min(images.shape[2:])
+    reach = min(math.ceil(3 * LARGEST_BLUR * side), side - 1)
+    deviation = (largest * uniforms[:, 0] * side).float()
+    # Not gaussian_blur2d, which reads the deviations on the host.
+    kernel = get_gaussian_kernel1d(2 * reach + 1, deviation.clamp(min=1e-3)[:, None])
+    blurred = filter2d_separable(images.float(), kernel, kernel)
+    return blurred.clamp_(0, 1).to(images.dtype).where(deviation[:, None, None, None] > 0, images)
+
+
+def noise(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Add Gaussian noise with a deviation of U(0, largest), and clamp to [0, 1]; uniforms (B, 2).
+
+    Every number of an image gets noise of its own, which depends on its place and on the second uniform number.
+    """
+    deviation = (largest * uniforms[:, 0]).float()[:, None, None, None]
+    numbers = hashed(uniforms[:, 1], math.prod(images.shape[1:])).view(images.shape)
+    # Inverse of the cumulative distribution, at the middles of 2^24 intervals: 5.3 deviations at most.
+    normal = signed_uniform(numbers).erfinv_().mul_(math.sqrt(2) * deviation).to(images.dtype)
+    return normal.add_(images).clamp_(0, 1)
+
+
+def hashed(seeds: Tensor, count: int) -> Tensor:
+    """Random whole numbers (B, count), all of int32 equally likely: hashes of an image's seed, in [0, 1), and a place.
+
+    2^24 seeds have numbers of their own. The numbers are the same on every device.
+    """
+    import torch
+
+    places = _scrambled(whole_numbers(count, torch.int32, seeds.device) + 1)
+    return _scrambled(places ^ _scrambled(seeds.mul(1 << 24).int())[:, None])
+
+
+def _scrambled(numbers: Tensor) -> Tensor:
+    """A bijection of int32 in which each bit of the result depends on all bits: xorshifts and wrapping products."""
+    for _ in range(2):
+        numbers = (numbers ^ _upper_half(numbers)).mul_(0x45D9F3B)
+    return numbers.bitwise_xor_(_upper_half(numbers))
+
+
+def _upper_half(numbers: Tensor) -> Tensor:
+    return numbers.bitwise_right_shift(16).bitwise_and_(0xFFFF)
+
+
+def signed_uniform(numbers: Tensor) -> Tensor:
+    """Numbers in (-1, 1), float32, from those of `hashed`: 2^24 of them, equally spaced and symmetric about 0."""
+    return numbers.bitwise_right_shift(8).float().add_(0.5).mul_(2.0**-23)
+
+
+def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:
+    """Code and decode as a JPEG file with a quality of U(lowest, 100), rounded; uniforms (B, 1). 100 changes nothing.
+
+    Chroma has half the resolution, blocks at the border repeat the last pixel. Ref: PIL.Image.save(quality=...), which
+    most pixels meet within one grey level. kornia's jpeg_codec_differentiable reads the qualities on the host and does
+    not round, so it is not used.
+    """
+    import torch
+
+    quality = between(lowest, 100, uniforms[:, 0]).float().round()
+    height, width = images.shape[2:]
+    padding = (0, -width % (2 * BLOCK), 0, -height % (2 * BLOCK))
+    padded = torch.nn.functional.pad(to_levels(images.float()), padding, mode="replicate")
+    steps = _quantization_steps(quality)
+    if images.shape[1] == 1:
+        coded = _through_blocks(padded, steps[:, :1])[:, :, :height, :width]
+    else:
+        y = luma(padded)
+        # Differences to blue and red, scaled to [0, 255] with 128 as their middle.
+        differences = torch.cat([(padded[:, 2:] - y) / 1.772, (padded[:, :1] - y) / 1.402], dim=1).add_(128)
+        halved = torch.nn.functional.avg_pool2d(differences.round_().clamp_(0, 255), 2)
+        # As libjpeg rounds halves: down in even columns, up in odd ones.
+        halved.add_(whole_numbers(halved.shape[3], halved.dtype, halved.device).remainder(2) / 4 + 0.25).floor_()
+        halved = _through_blocks(halved, steps[:, 1:])[:, :, : -(-height // 2), : -(-width // 2)]
+        doubled = torch.nn.functional.interpolate(halved, scale_factor=2, mode="bilinear", align_corners=False)
+        y = _through_blocks(y.round_(), steps[:, :1])[:, :, :height, :width]
+        blue, red = doubled[:, :, :height, :width].round_().sub_(128).split(1, dim=1)
+        coded = torch.cat([y + 1.402 * red, y - 0.344136 * blue - 0.714136 * red, y + 1.772 * blue], dim=1)
+    coded = coded.round_().clamp_(0, 255).div_(255).to(images.dtype)
+    return coded.where(quality[:, None, None, None] < 100, images)
+
+
+def _quantization_steps(quality: Tensor) -> Tensor:
+    """The tables of luma and chroma at whole qualities (B,), (B, 2, 8, 8). Ref: jpeg_quality_scaling of libjpeg."""
+    import torch
+
+    quality = quality.clamp(min=1)[:, None, None, None]
+    percent = torch.where(quality < 50, (5000 / quality).floor(), 200 - 2 * quality)
+    return ((_tables(quality.device) * percent + 50) / 100).floor().clamp(1, 255)
+
+
+@device_constant
+def _tables(device: torch.device) -> Tensor:
+    import torch
+
+    return torch.tensor((LUMA_STEPS, CHROMA_STEPS), dtype=torch.float32, device=device)
+
+
+@device_constant
+def _cosines(device: torch.device) -> Tensor:
+    """The orthonormal discrete cosine transform of 8 numbers, (8, 8): frequencies in rows."""
+    import torch
+
+    place, frequency = torch.arange(BLOCK) + 0.5, torch.arange(BLOCK)[:, None]
+    scale = torch.where(frequency == 0, math.sqrt(1 / BLOCK), math.sqrt(2 / BLOCK))
+    return ((place * frequency * math.pi / BLOCK).cos() * scale).to(device)
+
+
+def _through_blocks(levels: Tensor, steps: Tensor) -> Tensor:
+    """Grey levels (B, C, H, W) after their frequencies in blocks of 8 x 8 pixels were rounded to steps (B, C, 8, 8)."""
+
+    cosines = _cosines(levels.device)
+    blocks = levels.sub(128).unflatten(3, (-1, BLOCK)).unflatten(2, (-1, BLOCK)).transpose(3, 4)
+    steps = steps[:, :, None, None]
+    frequencies = (cosines @ blocks @ cosines.T).div_(steps).round_().mul_(steps)
+    decoded = (cosines.T @ frequencies @ cosines).add_(128).round_().clamp_(0, 255)
+    return decoded.transpose(3, 4).reshape(levels.shape)
