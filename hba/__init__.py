@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from hba.report.over_seeds import OverSeeds as OverSeeds
     from hba.report.page import write_report as write_report
     from hba.schedule.library import load_policy as load_policy, policy_names as policy_names
+    from hba.schedule.mixing import BatchTransform as BatchTransform, Mixing as Mixing
     from hba.schedule.schedule import Schedule as Schedule
     from hba.schedule.transform import PolicyTransform as PolicyTransform
     from hba.training.augmentation import Augmentation as Augmentation
@@ -90,6 +91,7 @@ _NAMES = {
     "hba.report.over_seeds": ("OverSeeds",),
     "hba.report.page": ("write_report",),
     "hba.schedule.library": ("load_policy", "policy_names"),
+    "hba.schedule.mixing": ("BatchTransform", "Mixing"),
     "hba.schedule.schedule": ("Schedule",),
     "hba.schedule.transform": ("PolicyTransform",),
     "hba.training.augmentation": ("Augmentation",),

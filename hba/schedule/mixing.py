@@ -13,7 +13,7 @@ from torchvision.transforms import v2
 from hba.errors import SettingsError
 from hba.operations.operation import check_images
 from hba.policy.space import SearchSpace
-from hba.schedule.position import FollowsSchedule
+from hba.schedule.transform import FollowsSchedule
 from hba.utils.settings import whole_number
 
 COLUMNS = ("Mixup.probability", "Mixup.magnitude", "CutMix.probability", "CutMix.magnitude")
@@ -78,35 +78,30 @@ class BatchTransform(FollowsSchedule):
         if not (mixing.mixup_probability or mixing.cutmix_probability):
             return images, targets
         of_mixup, of_cutmix = torch.rand(2).tolist()
-        if of_mixup < mixing.mixup_probability:
-            kind, alpha = v2.MixUp, mixing.mixup_alpha
-        elif of_cutmix < mixing.cutmix_probability:
-            kind, alpha = v2.CutMix, mixing.cutmix_alpha
-        else:
-            return images, targets
-        if alpha < LEAST_ALPHA:
+        is_mixup = of_mixup < mixing.mixup_probability
+        alpha = mixing.mixup_alpha if is_mixup else mixing.cutmix_alpha
+        if not (is_mixup or of_cutmix < mixing.cutmix_probability) or alpha < LEAST_ALPHA:
             return images, targets
         # With the numbers of the images as their classes, the soft labels are the shares of the images in each mixture.
         # Older versions of torchvision take no images of several classes.
-        numbers = torch.arange(len(images), device=images.device)
-        images, shares = kind(alpha=alpha, num_classes=len(images))(images, numbers)
+        mix = (v2.MixUp if is_mixup else v2.CutMix)(alpha=alpha, num_classes=len(images))
+        images, shares = mix(images, torch.arange(len(images), device=images.device))
         own = shares.diagonal()[:, None].to(targets)
         return images, targets.roll(1, 0) * (1 - own) + targets * own
 
     def _soft(self, labels: Tensor, images: Tensor) -> Tensor:
         """The labels as floats (B, n_classes)."""
-        n_images, n = len(images), self.n_classes
-        is_matrix = labels.shape == (n_images, n)
-        is_number = labels.shape == (n_images,) and not labels.is_floating_point() and labels.dtype != torch.bool
+        shape, n = (len(images),), self.n_classes
+        if labels.shape == (*shape, n):
+            return labels.to(images)
+        is_number = labels.shape == shape and not labels.is_floating_point() and labels.dtype != torch.bool
         # On another device, the host would wait for it to read values.
-        if is_number and labels.device.type == "cpu":
-            is_number = bool(((labels >= 0) & (labels < n)).all())
-        if not (is_matrix or is_number):
+        if not is_number or (labels.device.type == "cpu" and ((labels < 0) | (labels >= n)).any()):
             raise SettingsError(
-                f"labels must be whole numbers below {n}, of shape ({n_images},), or of shape ({n_images}, {n}), got "
+                f"labels must be whole numbers below {n}, of shape {shape}, or of shape {(*shape, n)}, got "
                 f"{labels.dtype} of shape {tuple(labels.shape)}; n_classes is the number of all classes"
             )
-        return (labels if is_matrix else F.one_hot(labels.long(), n)).to(images)
+        return F.one_hot(labels.long(), n).to(images)
 
     def extra_repr(self) -> str:
         return f"n_classes={self.n_classes}, {super().extra_repr()}"

@@ -30,8 +30,8 @@ class Augmentation(Protocol):
     gives it the whole batch; with an attribute `shares_batches = True` it gets the images of its process instead, and
     must draw by hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
 
-    An optional method `mixing_by_epoch(epochs)` returns a hba.schedule.mixing.Mixing for each epoch, or nothing for
-    none. Each batch is then mixed by Mixup or CutMix after everything else.
+    An optional method `mixing_by_epoch(epochs)` returns a hba.Mixing for each epoch, or an empty sequence. Each batch
+    is then mixed by Mixup or CutMix after everything else.
     """
 
     @property
