@@ -36,7 +36,7 @@ def mirror(images: Tensor) -> Tensor:
 
 OWN = (
     Operation("Shade", shade, (2.0, 4.0), "row of the table"),
-    Operation("Bar", bar, (0.25, 0.5), "share of the width", signed=True, uses_fill=True, uses_position=True),
+    Operation("Bar", bar, (0.25, 0.5), "share of the width", signed=True, uses_fill=True, n_uniforms=2),
     Operation("Mirror", mirror),
 )
 

@@ -85,6 +85,6 @@ def _through(planted: Planted, images: Tensor, fill: Tensor, generator: torch.Ge
         magnitude = low + (high - low) * uniform(len(images))
         if operation.signed:
             magnitude = torch.where(uniform(len(images)) < 0.5, -magnitude, magnitude)
-    if operation.uses_position:
+    if operation.n_uniforms:
         position = uniform(len(images), 2)
     return operation(images, magnitude, fill=fill if operation.uses_fill else None, position=position)

@@ -30,6 +30,7 @@ from hba.data.config import Size
 from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.operations import Operation
+from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
 from hba.training.optim import gradient_root
@@ -210,20 +211,23 @@ def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) 
 
 @device_constant
 def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
-    """One row (n,) for each shared coordinate: the 4 of SHARED, one for the probabilities of each operation, and, if K
-    is searched, one for each number of K, which shares with nothing.
+    """One row (n,) for each shared coordinate: the 4 of SHARED, one for the probabilities of each operation on images,
+    and, if K is searched, one for each number of K, which shares with nothing. Operations outside the walk share with
+    no other.
 
     A magnitude's sign points away from the value at which its operation does nothing (see strong_end), 0 if unknown.
     """
     n_counts = space.max_count if space.searches_count else 0
-    n_operations = len(space.operations)
+    n_operations = len(space.operations) - len(space.mixing)
     rows = torch.zeros(len(SHARED) + n_operations + n_counts, space.n)
-    for number, slot in enumerate(space.slots):
+    for slot in space.slots:
+        rows[len(SHARED) + slot.number, slot.probability] = OF_OPERATION
+        if slot.operation.stage != WALK:
+            continue
         is_color = not slot.operation.uses_fill
         rows[int(is_color), slot.probability] = 1
-        rows[len(SHARED) + number // space.copies, slot.probability] = OF_OPERATION
         if slot.magnitude is not None:
-            rows[2 + is_color, slot.magnitude] = _away(slot.operation, number % space.copies)
+            rows[2 + is_color, slot.magnitude] = _away(slot.operation, slot.copy)
     if n_counts:
         rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
     return rows.to(device, dtype)

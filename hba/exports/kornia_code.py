@@ -40,13 +40,13 @@ class Operation(NamedTuple):
     has_magnitude: bool = False
     signed: bool = False
     uses_fill: bool = False
-    uses_position: bool = False
+    n_uniforms: int = 0
 
     def __call__(self, images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor) -> Tensor:
-        """New images. magnitude (N,), fill (C,), position (N, 2) in [0, 1) of width and height."""
+        """New images. magnitude (N,), fill (C,), position (N, P) random numbers in [0, 1)."""
         if self.interpolation:
-            return warp(images, affine_maps(self.function, magnitude, *images.shape[2:]), fill, self.interpolation)
-        takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.uses_position))
+            return warp(images, affine_maps(self, magnitude, position, *images.shape[2:]), fill, self.interpolation)
+        takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.n_uniforms > 0))
         result: Tensor = self.function(images, *(argument for argument, is_taken in takes if is_taken))
         return result
 
@@ -113,7 +113,8 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
             for operation, chosen in self._of_step(params, step):
                 if operation.interpolation:
                     magnitude = params["magnitudes"][chosen, step].to(input.device)
-                    maps = affine_maps(operation.function, magnitude, *input.shape[2:])
+                    position = params["positions"][chosen, step].to(input.device)
+                    maps = affine_maps(operation, magnitude, position, *input.shape[2:])
                     whole[chosen] = whole[chosen] @ matrices(maps, operation.interpolation)
         centre = torch.eye(3, dtype=torch.float64, device=input.device)
         centre[:2, 2] = 0.5

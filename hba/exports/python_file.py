@@ -155,9 +155,9 @@ def _operation_text(one: Operation, on_batches: bool) -> str:
         "has_magnitude": one.magnitude_range is not None,
         "signed": one.signed,
         "uses_fill": one.uses_fill,
-        "uses_position": one.uses_position,
     }
     arguments = [first, *(f"{name}=True" for name, is_set in flags.items() if is_set)]
+    arguments += [f"n_uniforms={one.n_uniforms}"] if one.n_uniforms else []
     return f"Operation({', '.join([*arguments, last] if one.interpolation else arguments)})"
 
 
@@ -191,7 +191,9 @@ def _tables_text(schedule: Schedule) -> str:
         "count_spread": count_spread,
     }
     rows = "".join(f"    {name}={_rows(table)},\n" for name, table in tables.items())
-    return f"TABLES = Tables(\n    epochs={schedule.epochs},\n    slots={slots},\n{rows})\n"
+    walk = (space.walk_slots.start, space.walk_slots.stop)
+    head = f"    epochs={schedule.epochs},\n    slots={slots},\n    walk={walk},\n    n_uniforms={space.n_uniforms},\n"
+    return f"TABLES = Tables(\n{head}{rows})\n"
 
 
 def _rows(table: Tensor) -> str:

@@ -34,17 +34,17 @@ class Operation(NamedTuple):
     has_magnitude: bool = False
     signed: bool = False
     uses_fill: bool = False
-    uses_position: bool = False
+    n_uniforms: int = 0
     resampling: Image.Resampling | None = None
 
     def apply_to_pil(
-        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, float]
+        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, ...]
     ) -> Image.Image:
         """A new image. fill: grey levels, one per channel. position: in [0, 1) of width and height."""
         takes = (
             (magnitude, self.has_magnitude),
             (fill, self.uses_fill),
-            (position, self.uses_position),
+            (position, self.n_uniforms > 0),
             (self.resampling, self.resampling is not None),
         )
         return self.function(image, *(argument for argument, is_taken in takes if is_taken))
@@ -56,11 +56,14 @@ class Tables(NamedTuple):
     slots: the name of an operation, and the range from low to high of its magnitude. probabilities: that a slot fires.
     magnitudes: 0 where there is none. counts: how likely an image that may get k - 1 operations may get k, for
     k = 1, 2, ... The spreads are the standard deviations, from image to image, of the logits of these three.
-    A table of a single row holds for all epochs.
+    A table of a single row holds for all epochs. walk: the first slot of which an image gets only some, and the one
+    after the last. n_uniforms: random numbers of a step of the walk, and of another one.
     """
 
     epochs: int
     slots: list[tuple[str, float, float]]
+    walk: tuple[int, int]
+    n_uniforms: tuple[int, int]
     probabilities: list[list[float]]
     probability_spread: list[list[float]]
     magnitudes: list[list[float]]
@@ -87,7 +90,7 @@ def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> Pl
         pairs = zip(rows[before], rows[after], strict=True)
         return torch.tensor([start + (end - start) * share for start, end in pairs])
 
-    _, _, probabilities, probability_spread, magnitudes, widths, counts, count_spread = tables
+    probabilities, probability_spread, magnitudes, widths, counts, count_spread = tables[4:]
     row, spreads = at(magnitudes), [at(rows) for rows in (probability_spread, widths, count_spread)]
     low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
     logits = ((row - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
@@ -98,6 +101,8 @@ def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> Pl
         # Of an operation, the draw asks only whether it is signed.
         slots=[PlainSlot(operations[name], *own) for (name, _, _), own in zip(tables.slots, numbers, strict=True)],
         is_spread=any(bool(one.any()) for one in spreads),
+        walk=slice(*tables.walk),
+        n_uniforms=tables.n_uniforms,
     )
 
 

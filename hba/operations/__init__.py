@@ -6,12 +6,14 @@ the commands that print the table start at once.
 
 from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels
 from hba.operations.registration import find_operation, register_operation, registered_operations
+from hba.operations.stages import STAGED
 from hba.operations.table import OPERATIONS
 
 __all__ = [
     "ALL",
     "COMMON_CHANNELS",
     "OPERATIONS",
+    "STAGED",
     "Operation",
     "check_channels",
     "find_operation",

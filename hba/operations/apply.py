@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations.color import LUMA_WEIGHTS, N_LEVELS, blend, every_level, look_up, to_levels
-from hba.operations.geometric import Maps, identity_coefficients, warp
+from hba.operations.geometric import Maps, coefficients_of, identity_coefficients, warp
 from hba.operations.operation import INTERPOLATIONS, Operation
 from hba.utils.devices import device_constant
 
@@ -29,8 +29,8 @@ class Step(NamedTuple):
     """One operation for each of B images.
 
     chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
-    (B, 2): where an operation that needs a place puts it, in [0, 1) of width and height. The maps are those of
-    Maps, the identity for images whose operation moves no pixels.
+    (B, P): its random numbers in [0, 1), such as a place in width and height. The maps are those of Maps, the identity
+    for images whose operation moves no pixels.
     """
 
     chosen: Tensor
@@ -58,12 +58,12 @@ def apply_steps(
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
-    chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, 2) and fill (C,)
+    chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, P) and fill (C,)
     are what operations take.
     """
     if not images.numel():
         return images.clone()
-    maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
+    maps = maps_of_steps(operations, chosen, magnitudes, positions, *images.shape[2:])
     unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *maps))
     steps = [Step(*values) for values in zip(*unbound, strict=True)]
     if images.device.type == "cpu" and not torch.compiler.is_compiling():
@@ -71,13 +71,16 @@ def apply_steps(
     return _apply_in_fixed_shapes(operations, steps, images, fill)
 
 
-def maps_of_steps(operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, height: int, width: int) -> Maps:
+def maps_of_steps(
+    operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, height: int, width: int
+) -> Maps:
     """The affine map of every image in every step, (B, S); the identity where no pixel is moved."""
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
         if operation.interpolation:
-            found, is_chosen = operation.function(magnitude, height, width), chosen == index
+            found = coefficients_of(operation, magnitude, positions, height, width)
+            is_chosen = chosen == index
             coefficients |= {name: torch.where(is_chosen, found[name], coefficients[name]) for name in found}
     return Maps.of(coefficients)
 

@@ -1,24 +1,23 @@
-"""Operations that move or cover pixels: shear, translate, rotate, and Cutout (DeVries and Taylor 2017).
+"""Operations that move or cover pixels: shears, shifts, turns, flips, crops, and Cutout (DeVries and Taylor 2017).
 
 Convention:
     images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
     that come from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left
     corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f. Functions of operations
-    that move pixels take magnitudes (N,) float64, height and width, and return those coefficients {name: (N,)} that
-    may differ from the identity's.
+    that move pixels take magnitudes (...) float64, height and width, and random numbers (..., n_uniforms) where the
+    operation has them. They return those coefficients {name: (...)} that may differ from the identity's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.utils.devices import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Coefficients = Callable[[Tensor, int, int], Mapping[str, Tensor]]
 
 FRACTION_BITS = 16
 ONE = 1 << FRACTION_BITS
@@ -57,10 +56,20 @@ def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
     return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
 
 
-def affine_maps(coefficients: Coefficients, magnitude: Tensor, height: int, width: int) -> Maps:
-    """The maps of an operation that moves pixels, for magnitudes (N,) with their signs."""
+def affine_maps(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Maps:
+    """The maps of an operation that moves pixels, for signed magnitudes (N,) and positions (N, n_uniforms)."""
     magnitude = magnitude.double()
-    return Maps.of({**identity_coefficients(magnitude), **coefficients(magnitude, height, width)})
+    found = coefficients_of(operation, magnitude, position, height, width)
+    return Maps.of({**identity_coefficients(magnitude), **found})
+
+
+def coefficients_of(
+    operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int
+) -> Mapping[str, Tensor]:
+    """What the function of an Operation that moves pixels returns, for magnitudes (...) float64."""
+    further = (position[..., : operation.n_uniforms].double(),) if operation.n_uniforms else ()
+    found: Mapping[str, Tensor] = operation.function(magnitude, height, width, *further)
+    return found
 
 
 def shear_x(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
@@ -93,6 +102,57 @@ def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tens
     """Turn about the centre, by the angle of that cosine and sine."""
     x, y = width / 2, height / 2
     return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
+
+
+def horizontal_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Left becomes right. Ref: PIL.Image.transpose(FLIP_LEFT_RIGHT)."""
+    return {"a": 0 * magnitude - 1, "c": 0 * magnitude + width}
+
+
+def vertical_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Top becomes bottom. Ref: PIL.Image.transpose(FLIP_TOP_BOTTOM)."""
+    return {"e": 0 * magnitude - 1, "f": 0 * magnitude + height}
+
+
+def quarter_turn(magnitude: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """Turn counter-clockwise by 90, 180 or 270 degrees, equally likely; uniforms (..., 1).
+
+    Ref: PIL.Image.transpose(ROTATE_90). An image that is not square is stretched to its old size after a turn by 90 or
+    270 degrees.
+    """
+    quarters = 1 + (3 * uniforms[..., 0]).floor()
+    cos, sin = (quarters - 1) * (quarters - 3), 2 - quarters
+    across, down = width / 2, height / 2
+    c, f = across * (1 - cos + sin), down * (1 - sin - cos)
+    return {"a": cos, "b": -sin * (width / height), "c": c, "d": sin * (height / width), "e": cos, "f": f}
+
+
+CROP_RATIO = 4 / 3
+"""Of a crop's width to its height, relative to the image: the largest; 3 / 4 is the smallest."""
+
+
+def resized_crop(least_area: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """A part of the image at its full size; uniforms (..., 4): area, ratio, place.
+
+    The share of the area is from U(least_area, 1), the logarithm of the ratio of the sides relative to the image from
+    U(-log 4/3, log 4/3), or from a smaller interval where the crop would leave the image. Ref: torchvision's
+    RandomResizedCrop, which draws another ratio then, and crops whole pixels; PIL.Image.transform(EXTENT).
+    """
+    area = 1 - uniforms[..., 0] * (1 - least_area)
+    ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 1] - 1)
+    across, down = (area * ratio).sqrt(), (area / ratio).sqrt()
+    left, top = uniforms[..., 2] * (1 - across) * width, uniforms[..., 3] * (1 - down) * height
+    return {"a": across, "c": left, "e": down, "f": top}
+
+
+def padded_crop(fraction: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """A shift of at most so much of width and height, by whole pixels, all equally likely; uniforms (..., 2).
+
+    Ref: torchvision's RandomCrop with a padding of round(fraction W), round(fraction H) pixels.
+    """
+    across, down = (fraction * width).round(), (fraction * height).round()
+    places = uniforms[..., 0] * (2 * across + 1), uniforms[..., 1] * (2 * down + 1)
+    return {"c": places[0].floor() - across, "f": places[1].floor() - down}
 
 
 def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) -> Tensor:

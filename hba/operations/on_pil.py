@@ -1,7 +1,7 @@
-"""The 15 operations on one PIL image (mode L or RGB), by the PIL calls that define them.
+"""Operations on one PIL image (mode L or RGB), by the PIL calls that define them.
 
 Each function takes the image, then, as far as its operation has them, the magnitude, the fill colour as grey levels,
-the place (x, y) in [0, 1) of width and height, and PIL's resampling filter. It returns a new image.
+its random numbers in [0, 1), such as a place (x, y), and PIL's resampling filter. It returns a new image.
 """
 
 import math
@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from PIL import Image, ImageEnhance, ImageOps
-from PIL.Image import Resampling, Transform
+from PIL.Image import Resampling, Transform, Transpose
 
 Color = tuple[int, ...]
 """Grey levels in [0, 255], one per channel."""
 
 OnPil = Callable[..., Image.Image]
 
+TURNS = (Transpose.ROTATE_90, Transpose.ROTATE_180, Transpose.ROTATE_270)
 RESAMPLING = {"nearest": Resampling.NEAREST, "bilinear": Resampling.BILINEAR}
 
 
@@ -37,6 +38,38 @@ def translate_y(image: Image.Image, fraction: float, fill: Color, resampling: Re
 
 def rotate(image: Image.Image, degrees: float, fill: Color, resampling: Resampling) -> Image.Image:
     return image.rotate(degrees, resampling, fillcolor=_color(fill))
+
+
+def mirror(image: Image.Image, resampling: Resampling) -> Image.Image:
+    return ImageOps.mirror(image)
+
+
+def flip(image: Image.Image, resampling: Resampling) -> Image.Image:
+    return ImageOps.flip(image)
+
+
+def quarter_turn(image: Image.Image, uniforms: tuple[float, ...], resampling: Resampling) -> Image.Image:
+    turned = image.transpose(TURNS[math.floor(3 * uniforms[0])])
+    # The size of an image that is not square stays.
+    return turned if turned.size == image.size else turned.resize(image.size, resampling)
+
+
+def resized_crop(
+    image: Image.Image, least_area: float, fill: Color, uniforms: tuple[float, ...], resampling: Resampling
+) -> Image.Image:
+    area = 1 - uniforms[0] * (1 - least_area)
+    ratio = min(1 / area, 4 / 3) ** (2 * uniforms[1] - 1)
+    across, down = (area * ratio) ** 0.5, (area / ratio) ** 0.5
+    left, top = uniforms[2] * (1 - across) * image.width, uniforms[3] * (1 - down) * image.height
+    return _affine(image, (across, 0, left, 0, down, top), fill, resampling)
+
+
+def padded_crop(
+    image: Image.Image, fraction: float, fill: Color, uniforms: tuple[float, ...], resampling: Resampling
+) -> Image.Image:
+    paddings = [round(fraction * side) for side in image.size]
+    x, y = (math.floor(one * (2 * most + 1)) - most for one, most in zip(uniforms[:2], paddings, strict=True))
+    return _affine(image, (1, 0, x, 0, 1, y), fill, resampling)
 
 
 def posterize(image: Image.Image, bits: float) -> Image.Image:

@@ -22,6 +22,9 @@ ALL = "all"
 INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
+WALK, MIXING = "walk", "mixing"
+STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
+"""Of a policy, in the order in which they are applied to an image, and at last to a batch."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Operation:
     """One image operation: what it does, and what its magnitude means.
 
     function: takes images (B, C, H, W), float in [0, 1], then, as far as the operation has them, a magnitude for each
-    (B,), a colour (C,) and a place for each (B, 2). It returns new images of that shape, type and range, and does not
-    change its input.
+    (B,), a colour (C,) and random numbers for each (B, n_uniforms). It returns new images of that shape, type and
+    range, and does not change its input. Operations of the stage `mixing` have none: hba/training/mixing.py.
     magnitude_range: (low, high) in `unit`, None for an operation without magnitude. It may descend; a search starts
     near its first end.
     identity: the magnitude that changes no image; it may lie outside the range. None if there is none.
@@ -41,7 +44,10 @@ class Operation:
     too; None if unknown.
     any_channels: whether it treats each channel alone, and so takes any number of them; otherwise it takes 1 (grey) and
     3 (red, green, blue).
-    uses_fill, uses_position: the function takes a colour, or a place drawn uniformly from [0, 1).
+    uses_fill: the function takes a colour. n_uniforms: how many numbers drawn uniformly from [0, 1) it takes for each
+    image, such as a place in width and height. They are drawn outside of it, so that a draw can be replayed.
+    stage: one of STAGES. Of those on the walk, an image gets at most K in a random order, with the magnitude drawn; of
+    the others each by its own probability, and the magnitude is the largest change, within which `function` draws.
     kernel: `function` for the function above. Functions of other kernels compute only what several operations can share
     in a batch: an affine map, resampled by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
     formula, `curve`, or by what each channel holds, `stretch`; a version of the image to `blend` with (color.py).
@@ -57,7 +63,8 @@ class Operation:
     on_pil: OnPil | None = None
     signed: bool = False
     uses_fill: bool = False
-    uses_position: bool = False
+    n_uniforms: int = 0
+    stage: str = WALK
     moves_pixels: bool | None = None
     any_channels: bool = False
     kernel: str = "function"
@@ -70,6 +77,10 @@ class Operation:
         ends = self.magnitude_range
         if ends is None and (self.unit is not None or self.identity is not None or self.signed):
             raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
+        if self.stage not in STAGES or (self.signed and self.stage != WALK):
+            raise SettingsError(
+                f"{self.name} must have a stage of {', '.join(STAGES)}, and a sign only on the {WALK}, got {self.stage}"
+            )
         numbers = (*(ends if ends is not None else (0.0, 0.0)), self.identity or 0.0)
         if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or (self.signed and min(numbers[:2]) < 0):
             raise SettingsError(
@@ -88,8 +99,8 @@ class Operation:
     ) -> Tensor:
         """Apply to images (B, C, H, W) float in [0, 1] with one magnitude (B,) per image.
 
-        Returns new images; the input is never changed. fill (C,) defaults to black, position (B, 2) to the middle of
-        the image. Raises SettingsError for images or arguments of another shape or type.
+        Returns new images; the input is never changed. fill (C,) defaults to black, position (B, n_uniforms) to
+        0.5, the middle of the image. Raises SettingsError for images or arguments of another shape or type.
         """
         from torch import Tensor
 
@@ -97,11 +108,11 @@ class Operation:
         check_channels((self,), images.shape[1])
         batch, channels = images.shape[:2]
         fill = images.new_zeros(channels) if fill is None else fill
-        position = images.new_full((batch, 2), 0.5) if position is None else position
+        position = images.new_full((batch, self.n_uniforms), 0.5) if position is None else position
         for what, given, shape in self.arguments(
             ("one magnitude per image", magnitude, (batch,)),
             ("a fill color", fill, (channels,)),
-            ("a position per image", position, (batch, 2)),
+            ("random numbers per image", position, (batch, self.n_uniforms)),
         ):
             if not isinstance(given, Tensor) or given.shape != shape:
                 found = tuple(given.shape) if isinstance(given, Tensor) else given
@@ -109,13 +120,15 @@ class Operation:
         return self.compute(images, magnitude, fill, position) if images.numel() else images.clone()
 
     def compute(self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor) -> Tensor:
-        """The same without checks, for images with at least one pixel."""
+        """The same without checks, for images with at least one pixel; position may have further columns."""
         from hba.operations.color import KERNELS
         from hba.operations.geometric import affine_maps, warp
 
-        arguments = self.arguments(magnitude, fill, position)
+        position = position[:, : self.n_uniforms]
         if self.interpolation:
-            return warp(images, affine_maps(self.function, arguments[0], *images.shape[2:]), fill, self.interpolation)
+            magnitude = position.new_zeros(len(images)) if magnitude is None else magnitude
+            return warp(images, affine_maps(self, magnitude, position, *images.shape[2:]), fill, self.interpolation)
+        arguments = self.arguments(magnitude, fill, position)
         if self.kernel in KERNELS:
             return KERNELS[self.kernel](self.function, images, *arguments)
         result: Tensor = self.function(images, *arguments)
@@ -123,15 +136,15 @@ class Operation:
 
     def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
         """Those of the three that the function takes after the images, in this order."""
-        takes = ((magnitude, self.magnitude_range is not None), (fill, self.uses_fill), (position, self.uses_position))
+        takes = ((magnitude, self.magnitude_range is not None), (fill, self.uses_fill), (position, self.n_uniforms > 0))
         return [argument for argument, is_taken in takes if is_taken]
 
     def apply_to_pil(
-        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, float]
+        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, ...]
     ) -> Image.Image:
         """A new PIL image of the same mode, L or RGB, by PIL itself; SettingsError if there is no on_pil.
 
-        fill: grey levels in [0, 255], one per channel. position: in [0, 1) of width and height.
+        fill: grey levels in [0, 255], one per channel. position: n_uniforms numbers in [0, 1), or more.
         """
         if self.on_pil is None:
             raise SettingsError(f"{self.name} has no function for PIL images")
@@ -146,10 +159,14 @@ class Operation:
         return self.kernel if self.kernel in INTERPOLATIONS else None
 
     def with_interpolation(self, interpolation: str) -> Operation:
-        """The same operation with another interpolation; one without an affine map stays as it is."""
+        """The same operation with another interpolation; one without an affine map, or not on the walk, stays."""
         if interpolation not in INTERPOLATIONS:
             raise SettingsError(f"interpolation must be {' or '.join(INTERPOLATIONS)}, got {interpolation!r}")
-        return self if self.interpolation is None else dataclasses.replace(self, kernel=interpolation)
+        return (
+            self
+            if self.interpolation is None or self.stage != WALK
+            else dataclasses.replace(self, kernel=interpolation)
+        )
 
     def with_range(self, magnitude_range: tuple[float, float] | None) -> Operation:
         """The same operation with other magnitudes to search in; None for an operation without magnitude."""

@@ -12,6 +12,7 @@ import cloudpickle
 
 from hba.errors import SettingsError
 from hba.operations.operation import Operation
+from hba.operations.stages import STAGED
 from hba.operations.table import OPERATIONS
 from hba.utils.text import unknown
 
@@ -25,10 +26,10 @@ def register_operation(operation: Operation) -> Operation:
     """Make an operation of your own known by its name, to searches and to the reader of schedule files.
 
     It is tried on a small batch first. A second registration of a name replaces the first. Returns the operation.
-    Raises SettingsError for the name of one of the 15, for a function without a name, which a schedule file could not
+    Raises SettingsError for the name of one of hba, for a function without a name, which a schedule file could not
     refer to, and for a function that does not do what Operation asks of it.
     """
-    if operation.name in OPERATIONS:
+    if operation.name in {*OPERATIONS, *STAGED}:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
     function_path(operation)
     _try_out(operation)
@@ -42,8 +43,8 @@ def registered_operations() -> tuple[Operation, ...]:
 
 
 def find_operation(name: str) -> Operation:
-    """The operation of that exact name, of the 15 or registered; SettingsError with the known names otherwise."""
-    known = {**OPERATIONS, **_registered}
+    """The operation of that exact name, hba's or registered; SettingsError with the known names otherwise."""
+    known = {**OPERATIONS, **STAGED, **_registered}
     if name not in known:
         raise SettingsError(
             f"{unknown('operation', name, known)}. Register your own first "
@@ -53,8 +54,8 @@ def find_operation(name: str) -> Operation:
 
 
 def function_path(operation: Operation) -> str | None:
-    """`module:name` of the function of an operation that is not one of the 15, None for those."""
-    if operation.name in OPERATIONS:
+    """`module:name` of the function of an operation that is not one of hba's, None for those."""
+    if operation.name in {*OPERATIONS, *STAGED}:
         check_known(operation)
         return None
     function = operation.function

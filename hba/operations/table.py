@@ -47,7 +47,7 @@ _ROWS = (
         "ImageDraw.rectangle, filled",
         on_pil.cutout,
         uses_fill=True,
-        uses_position=True,
+        n_uniforms=2,
         moves_pixels=False,
         any_channels=True,
     ),

@@ -98,7 +98,7 @@ def apply_to_images(
         return _by_floats(operations, (chosen, magnitudes, positions), images, fill)
     known = [code_of(operation) for operation in operations]
     others = torch.tensor([*(code is None for code in known), False])[chosen].any(dim=1)
-    maps = maps_of_steps(operations, chosen, magnitudes, *images.shape[2:])
+    maps = maps_of_steps(operations, chosen, magnitudes, positions, *images.shape[2:])
     program = program_of_batch(known, chosen, magnitudes, positions, maps)
     result = run(levels, program, fill, images.dtype)
     if others.any():

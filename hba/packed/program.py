@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.operations import OPERATIONS, Operation, geometric
+from hba.operations import OPERATIONS, STAGED, Operation, geometric
 from hba.operations.geometric import ONE, Maps
 
 NOTHING = -1
@@ -57,12 +57,12 @@ class State(NamedTuple):
     is_free: bool
 
 
-One = tuple[Operation, float, tuple[float, float]]
-"""An operation for an image, its magnitude with sign, and a place (x, y) in [0, 1)."""
+One = tuple[Operation, float, tuple[float, ...]]
+"""An operation for an image, its magnitude with sign, and its random numbers in [0, 1), such as a place (x, y)."""
 
 
 class Program(NamedTuple):
-    """For each of B images and S steps: codes int64, magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64
+    """For each of B images and S steps: codes int64, magnitudes float64 (B, S), positions float64 (B, S, P), maps int64
     (B, S, 6) in fixed point, see hba/operations/geometric.py."""
 
     codes: np.ndarray
@@ -73,6 +73,7 @@ class Program(NamedTuple):
 
 _CODES = {
     **{"ShearX": WARP, "ShearY": WARP, "TranslateX": WARP, "TranslateY": WARP, "Rotate": WARP, "Cutout": CUTOUT},
+    **dict.fromkeys(("HorizontalFlip", "VerticalFlip", "QuarterTurn", "PaddedCrop"), WARP),
     **{"Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
     **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
     **{"Brightness": BRIGHTNESS, "Contrast": CONTRAST, "Color": COLOR, "Sharpness": SHARPNESS},
@@ -81,9 +82,9 @@ _CODES = {
 
 def code_of(operation: Operation) -> int | None:
     """The operation's number; None for one that is not compiled: a user's, or one with bilinear interpolation."""
-    known = OPERATIONS.get(operation.name)
+    known = OPERATIONS.get(operation.name) or STAGED.get(operation.name)
     is_known = known is not None and (known.function, known.kernel) == (operation.function, operation.kernel)
-    return _CODES[operation.name] if is_known else None
+    return _CODES.get(operation.name) if is_known else None
 
 
 def program_of_batch(
@@ -102,19 +103,26 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
     if None in found:
         return None
     maps = np.zeros((1, len(drawn), 6), np.int64)
-    for step, (operation, magnitude, _) in enumerate(drawn):
-        if operation.interpolation:
-            maps[0, step] = fixed_point(**coefficients_of_one(operation, magnitude, height, width))
+    for step, one in enumerate(drawn):
+        if one[0].interpolation:
+            maps[0, step] = fixed_point(**coefficients_of_one(one, height, width))
+    # Steps may have different numbers of random numbers; kernels read two of them.
+    positions = [(*position, 0.5, 0.5)[:2] for _, _, position in drawn]
     return Program(
         np.array([found], np.int64),
         np.array([[magnitude for _, magnitude, _ in drawn]], np.float64),
-        np.array([[position for _, _, position in drawn]], np.float64).reshape(1, len(drawn), 2),
+        np.array([positions], np.float64).reshape(1, len(drawn), 2),
         maps,
     )
 
 
-def coefficients_of_one(operation: Operation, magnitude: float, height: int, width: int) -> Mapping[str, Any]:
+def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
     """Those of a single image, as numbers: PyTorch's calls would cost more than the image."""
+    operation, magnitude, position = one
+    if operation.n_uniforms:
+        numbers = torch.tensor(magnitude, dtype=torch.float64), torch.tensor(position, dtype=torch.float64)
+        found = geometric.coefficients_of(operation, *numbers, height, width)
+        return {name: float(value) for name, value in found.items()}
     if operation.function is geometric.rotate:
         cos: Any = math.cos(math.radians(magnitude))
         sin: Any = math.sin(math.radians(magnitude))

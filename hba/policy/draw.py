@@ -34,8 +34,9 @@ N_NODES = 40
 class BatchSample:
     """What happens to each of B images, in at most S steps; it can be replayed.
 
-    slots (B, S): the slot that fired, -1 for nothing. magnitudes (B, S): natural units with the sign drawn, 0 where
-    there is none. positions (B, S, 2): a place in [0, 1) of width and height, for operations that need one.
+    A step for each operation before the walk, those of the walk, and one for each operation after it. slots (B, S): the
+    slot that fired, -1 for nothing. magnitudes (B, S): natural units with the sign drawn, 0 where there is none.
+    positions (B, S, P): random numbers in [0, 1), for operations that need some.
     """
 
     slots: Tensor
@@ -50,8 +51,8 @@ class BatchSample:
 class SampleTrace:
     """Which slots each of B images visited, and which of those fired; both bool, (B, number of slots).
 
-    Slots are visited in random order until K have fired. The slots after that say nothing about probabilities.
-    count (B, 1): K.
+    Slots of the walk are visited in random order until K have fired; those after that say nothing about probabilities.
+    All other slots are visited. count (B, 1): K.
     """
 
     visited: Tensor
@@ -66,7 +67,8 @@ def draw_with_trace(
     generator: torch.Generator | None = None,
     spread: Tensor | None = None,
 ) -> tuple[BatchSample, SampleTrace]:
-    """Draw K for each image, then visit its slots in random order; the first K that fire are applied in that order.
+    """Draw K for each image, then visit the slots of the walk in random order; the first K that fire are applied in
+    that order. Every other slot fires by itself.
 
     values: (n,) shared, or (B, n) with one row per image, on the generator's device; with a spread, those that
     mean_probabilities returns. generator None means torch's default one. spread: as values, the standard deviation in
@@ -74,21 +76,42 @@ def draw_with_trace(
     Nothing is copied to the host.
     """
     device, rows = values.device, values.detach()
-    columns = space.slot_columns(device)
+    columns, walk = space.slot_columns(device), space.walk_slots
+    n_walk, n_steps = walk.stop - walk.start, space.max_count
+    n_others, (n_numbers, n_other_numbers) = len(space.slots) - n_walk, space.n_uniforms
 
     def uniform(*shape: int) -> Tensor:
         return _random(torch.rand, generator, batch_size, *shape, device=device)
 
-    fires = uniform(space.n_slots) < rows[..., columns.probability]
+    fires = uniform(n_walk) < rows[..., columns.probability[walk]]
     # A uniform random order of the slots is a random key for each; those that do not fire come last.
-    place = uniform(space.n_slots)
+    place = uniform(n_walk)
     key = torch.where(fires, place, 2.0)
-    keys, slots = key.topk(space.max_count, dim=1, largest=False, sorted=True)
+    keys, slots = key.topk(n_steps, dim=1, largest=False, sorted=True)
     reached = keys <= 1
     count = (uniform(1) >= count_limits(space, rows)).sum(dim=1, keepdim=True)
-    applied = reached & (torch.arange(space.max_count, device=device) < count)
-    negated = columns.signed[slots] & (uniform(space.max_count) < 0.5)
-    positions = uniform(space.max_count, 2)
+    applied = reached & (torch.arange(n_steps, device=device) < count)
+    negated = columns.signed[walk][slots] & (uniform(n_steps) < 0.5)
+    positions = uniform(n_steps, n_numbers)
+    # Visiting ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
+    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
+    visited = place <= last
+    if n_others:
+        others = _without(torch.arange(len(space.slots), device=device), walk).expand(batch_size, -1)
+        other_fires = uniform(n_others) < _without(rows[..., columns.probability], walk)
+        other_positions = uniform(n_others, n_other_numbers)
+
+        def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
+            return torch.cat([of_others[:, : walk.start], of_walk, of_others[:, walk.start :]], dim=1)
+
+        widest = max(n_numbers, n_other_numbers)
+        positions = around(_widened(other_positions, widest), _widened(positions, widest))
+        slots, applied, visited = (
+            around(others, slots + walk.start),
+            around(other_fires, applied),
+            around(others >= 0, visited),
+        )
+        fires, negated = around(other_fires, fires), around(torch.zeros_like(other_fires), negated)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
         low, high = (of_slots(space, ends, slots) for ends in space.bounds(magnitudes.dtype, device))
@@ -101,10 +124,17 @@ def draw_with_trace(
         magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
         positions=positions,
     )
-    # Visiting ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
-    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
-    visited = place <= last
     return sample, SampleTrace(visited, visited & fires, count)
+
+
+def _without(values: Tensor, walk: slice) -> Tensor:
+    """Values (..., number of slots) of the slots that are not on the walk."""
+    return torch.cat([values[..., : walk.start], values[..., walk.stop :]], dim=-1)
+
+
+def _widened(positions: Tensor, width: int) -> Tensor:
+    """Positions (B, S, P) with zeros up to that width."""
+    return torch.nn.functional.pad(positions, (0, width - positions.shape[2]))
 
 
 def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *shape: int, **options: Any) -> Tensor:

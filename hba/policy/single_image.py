@@ -3,6 +3,7 @@
 For an image on its own, PyTorch's calls would cost many times what the image does.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,11 +20,11 @@ from hba.policy.space import SearchSpace
 
 
 class OpSample(NamedTuple):
-    """An operation to apply: magnitude with its sign, 0 where there is none; position (x, y) in [0, 1)."""
+    """An operation to apply: magnitude with its sign, 0 where there is none; position: random numbers in [0, 1)."""
 
     operation: Operation
     magnitude: float
-    position: tuple[float, float]
+    position: tuple[float, ...]
 
 
 class PlainSlot(NamedTuple):
@@ -40,13 +41,16 @@ class PlainSlot(NamedTuple):
 class PlainRow(NamedTuple):
     """A row of a schedule in plain numbers, worked out once for all images that draw by it.
 
-    probabilities: mean ones, a slot each. limits: probabilities that K is below 1, 2, ...
+    probabilities: mean ones, a slot each. limits: probabilities that K is below 1, 2, ... walk: which slots are on the
+    walk. n_uniforms: as SearchSpace.n_uniforms.
     """
 
     probabilities: list[float]
     limits: list[float]
     slots: list[PlainSlot]
     is_spread: bool
+    walk: slice
+    n_uniforms: tuple[int, int]
 
 
 def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
@@ -58,7 +62,8 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
     probabilities = [columns[slot.probability][0] for slot in space.slots]
     numbers = [() if slot.magnitude is None else columns[slot.magnitude] for slot in space.slots]
     slots = [PlainSlot(slot.operation, *own) for slot, own in zip(space.slots, numbers, strict=True)]
-    return PlainRow(probabilities, count_limits(space, means).tolist(), slots, spread is not None)
+    limits = count_limits(space, means).tolist()
+    return PlainRow(probabilities, limits, slots, spread is not None, space.walk_slots, space.n_uniforms)
 
 
 def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[OpSample]:
@@ -66,24 +71,45 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
 
     Magnitudes that are spread are as near as its single precision allows.
     """
-    n, most = len(row.slots), len(row.limits)
-    uniform = torch.rand(2 * n + 1 + 3 * most, generator=generator).tolist()
-    keys, count, signs, places = uniform[n:], uniform[2 * n], uniform[2 * n + 1 :], uniform[2 * n + 1 + most :]
-    noise = torch.randn(most, generator=generator).tolist() if row.is_spread else None
+    walk, most, (width, other_width) = range(len(row.slots))[row.walk], len(row.limits), row.n_uniforms
+    others = [number for number in range(len(row.slots)) if number not in walk]
+    numbers = iter(torch.rand(_n_uniform(row), generator=generator).tolist())
+
+    def take(count: int) -> tuple[float, ...]:
+        return tuple(itertools.islice(numbers, count))
+
+    fires, keys, (count,), signs = take(len(walk)), take(len(walk)), take(1), take(most)
+    places = [take(width) for _ in range(most)]
+    other_fires, other_places = take(len(others)), [take(other_width) for _ in others]
+    noise = torch.randn(len(others) + most, generator=generator).tolist() if row.is_spread else None
     limit = sum(count >= bound for bound in row.limits)
-    fired = [slot for slot in range(n) if uniform[slot] < row.probabilities[slot]]
+    fired = [number for number in range(len(walk)) if fires[number] < row.probabilities[walk[number]]]
+    on_walk = sorted(fired, key=keys.__getitem__)[:limit]
+    # Each step: its place among the noise, the slot, whether the magnitude is negated, and its random numbers.
+    steps = [
+        (walk.start + step, walk[number], row.slots[walk[number]].operation.signed and signs[step] < 0.5, places[step])
+        for step, number in enumerate(on_walk)
+    ]
+    for order, number in enumerate(others):
+        if other_fires[order] < row.probabilities[number]:
+            step = order if number < walk.start else order + most
+            steps.append((step, number, False, other_places[order]))
     drawn = []
-    for step, number in enumerate(sorted(fired, key=keys.__getitem__)[:limit]):
+    for step, number, is_negated, position in sorted(steps):
         slot = row.slots[number]
         magnitude = slot.magnitude
         if noise is not None and slot.spread:
             # The sigmoid by its tanh, which does not overflow.
             share = 0.5 + 0.5 * math.tanh((slot.logit + slot.spread * noise[step]) / 2)
             magnitude = slot.low + (slot.high - slot.low) * share
-        is_negated = slot.operation.signed and signs[step] < 0.5
-        position = (places[2 * step], places[2 * step + 1])
         drawn.append(OpSample(slot.operation, -magnitude if is_negated else magnitude, position))
     return drawn
+
+
+def _n_uniform(row: PlainRow) -> int:
+    """Numbers from U[0, 1) of a draw."""
+    n_walk, most, (width, other_width) = row.walk.stop - row.walk.start, len(row.limits), row.n_uniforms
+    return 2 * n_walk + 1 + (1 + width) * most + (len(row.slots) - n_walk) * (1 + other_width)
 
 
 def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
@@ -115,6 +141,6 @@ def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Ten
         # Places are worked out in double precision, as those of what goes along with the image.
         precision = torch.float64 if operation.moves_pixels else images.dtype
         magnitudes = images.new_full((len(images),), magnitude, dtype=precision)
-        positions = images.new_tensor(position).expand(len(images), 2)
+        positions = images.new_tensor(position).expand(len(images), -1)
         result = operation(result, magnitudes, fill=fill, position=positions)
     return result

@@ -3,7 +3,7 @@
     symbol        meaning                                                      shape
     lambda        logits, unconstrained                                        (..., n)
     values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
-    slot          one copy of one operation                                    n_slots
+    slot          one copy of one operation of the walk, or one other           n_slots
 
 value = low + (high - low) sigmoid(lambda) (paper, Appendix A); on a log scale, this holds for the logarithms.
 """
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
+from hba.operations.operation import MIXING, STAGES, WALK
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.devices import device_constant
 from hba.utils.text import first_of
@@ -34,11 +35,17 @@ INITIAL_FRACTION = 0.05
 
 
 class Slot(NamedTuple):
-    """One copy of an operation, and the columns of its numbers; magnitude is None where there is none."""
+    """One copy of an operation, counted from 0, and the columns of its numbers; magnitude is None where there is none.
+
+    number: of the operation in the space. prefix: of the names of the columns.
+    """
 
     operation: Operation
     probability: int
     magnitude: int | None
+    copy: int
+    number: int
+    prefix: str
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,11 @@ class SlotColumns:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Every operation in `copies` slots, each with a probability and, where it has one, a magnitude.
+    """The operations, each with a probability and, where it has one, a magnitude; those of the walk in `copies` slots.
+
+    operations: in the order of their stages. Those of the walk compete for K places on an image; of the others, each
+    has one slot, is drawn for every image by itself, and is applied in its place before or after the walk. Those of
+    the stage `mixing` act on batches.
 
     count_probabilities[k] is the probability that K, the limit of operations on an image, is k
     (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, which start at
@@ -77,6 +88,8 @@ class SearchSpace:
     regularizers: tuple[Hyperparameter, ...] = ()
 
     def __post_init__(self) -> None:
+        in_order = sorted(self.operations, key=lambda one: STAGES.index(one.stage))
+        object.__setattr__(self, "operations", tuple(in_order))
         operations, counts = [one.name for one in self.operations], self.count_probabilities
         names = operations + [one.name for one in self.regularizers]
         if not names:
@@ -88,14 +101,15 @@ class SearchSpace:
         # Comparisons with NaN are false.
         if not (all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6):
             raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {counts}")
-        if len(counts) > self.n_slots + 1:
-            raise SettingsError(f"count_probabilities must be of at most {self.n_slots} slots, got {counts}")
+        most = len(self.walk) * self.copies
+        if len(counts) > most + 1:
+            raise SettingsError(f"count_probabilities must be of at most {most} slots, got {counts}")
         if self.searches_count and (len(counts) < 2 or "count" in operations):
             raise SettingsError(
                 f"a search of K needs count_probabilities beyond 0, and no operation count, got {counts}"
             )
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
-        _ = self.names, self.ranges, self.slots, self.n_of_policy
+        _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
@@ -103,8 +117,35 @@ class SearchSpace:
         return f"SearchSpace({' and '.join(names)}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
 
     @property
+    def walk(self) -> tuple[Operation, ...]:
+        """The operations of which an image gets at most K."""
+        return tuple(one for one in self.operations if one.stage == WALK)
+
+    @property
+    def mixing(self) -> tuple[Operation, ...]:
+        """The operations on batches with their labels."""
+        return tuple(one for one in self.operations if one.stage == MIXING)
+
+    @property
+    def acts_on_images(self) -> bool:
+        """Whether there are operations on single images."""
+        return len(self.mixing) < len(self.operations)
+
+    @property
     def n_slots(self) -> int:
-        return len(self.operations) * self.copies
+        return len(self.slots)
+
+    @functools.cached_property
+    def walk_slots(self) -> slice:
+        """Which of the slots are those of the walk."""
+        first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)
+        return slice(first, first + len(self.walk) * self.copies)
+
+    @functools.cached_property
+    def n_uniforms(self) -> tuple[int, int]:
+        """How many random numbers are drawn for a step of the walk, and for any other operation."""
+        walk, others = ([one.n_uniforms for one in self.operations if (one.stage == WALK) == is_on] for is_on in (1, 0))
+        return max(2, *walk, 0), max(2, *others, 0)
 
     @property
     def max_count(self) -> int:
@@ -128,8 +169,8 @@ class SearchSpace:
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """In column order: `<Operation>.<copy>.<probability|magnitude>`, copies counted from 1, those of K, and those
-        of regularizers.
+        """In column order: `<Operation>.<copy>.<probability|magnitude>`, copies counted from 1 and only on the walk,
+        those of K, and those of regularizers.
         """
         return tuple(self._columns)
 
@@ -142,13 +183,19 @@ class SearchSpace:
     def _columns(self) -> dict[str, tuple[float, float]]:
         columns: dict[str, tuple[float, float]] = {}
         for operation in self.operations:
-            for copy in range(1, self.copies + 1):
-                columns[f"{operation.name}.{copy}.probability"] = (0.0, 1.0)
+            for prefix in self.prefixes(operation):
+                columns[f"{prefix}.probability"] = (0.0, 1.0)
                 if operation.magnitude_range is not None:
-                    columns[f"{operation.name}.{copy}.magnitude"] = operation.magnitude_range
+                    columns[f"{prefix}.magnitude"] = operation.magnitude_range
         if self.searches_count:
             columns |= {f"count.{k}.probability": (0.0, 1.0) for k in range(1, self.max_count + 1)}
         return columns | {one.name: (one.low, one.high) for one in self.regularizers}
+
+    def prefixes(self, operation: Operation) -> tuple[str, ...]:
+        """With what the names of the operation's columns begin, for each copy of it."""
+        if operation.stage != WALK:
+            return (operation.name,)
+        return tuple(f"{operation.name}.{copy}" for copy in range(1, self.copies + 1))
 
     def decode(self, logits: Tensor) -> Tensor:
         """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
@@ -198,12 +245,13 @@ class SearchSpace:
 
     @functools.cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots, the copies of an operation side by side."""
+        """All slots on images, in the order of the operations, the copies of an operation side by side."""
         column_of = {name: column for column, name in enumerate(self.names)}
-        prefixes = [(one, f"{one.name}.{copy}") for one in self.operations for copy in range(1, self.copies + 1)]
         return tuple(
-            Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"))
-            for one, prefix in prefixes
+            Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"), copy, number, prefix)
+            for number, one in enumerate(self.operations)
+            for copy, prefix in enumerate(self.prefixes(one))
+            if one.stage != MIXING
         )
 
     @device_constant
@@ -246,7 +294,7 @@ class SearchSpace:
             return torch.tensor(list(numbers), dtype=torch.long, device=device)
 
         return SlotColumns(
-            operation=columns(number // self.copies for number in range(self.n_slots)),
+            operation=columns(slot.number for slot in self.slots),
             probability=columns(slot.probability for slot in self.slots),
             magnitude=columns(self.n if slot.magnitude is None else slot.magnitude for slot in self.slots),
             signed=torch.tensor([slot.operation.signed for slot in self.slots], dtype=torch.bool, device=device),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, Operation, find_operation
+from hba.operations.operation import WALK
 from hba.policy.space import LARGEST_LOGIT, SearchSpace
 from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER, Hyperparameter
 from hba.utils.text import unknown
@@ -124,7 +125,7 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     regularizers at their initial values. Raises SettingsError for a row that shares no operation with the space, or no
     regularizer if the space has no operations.
     """
-    wanted = {f"{one.name}.1.probability": one.name for one in space.operations}
+    wanted = {f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations}
     wanted = wanted or {one.name: one.name for one in space.regularizers}
     if wanted.keys().isdisjoint(row):
         raise SettingsError(f"the schedule to begin at must have one of {', '.join(wanted.values())}, but has none")
@@ -136,17 +137,21 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     import torch
 
     values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
-    for number, slot in enumerate(space.slots):
-        name, copy = slot.operation.name, number % space.copies
-        n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
-        source = f"{name}.{copy % n_copies + 1 if n_copies else 0}"
+    for slot in space.slots:
+        name, source = slot.operation.name, slot.prefix
+        if slot.operation.stage == WALK:
+            n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
+            source = f"{name}.{slot.copy % n_copies + 1 if n_copies else 0}"
         values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
         if slot.magnitude is not None:
-            values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, copy))
+            values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, slot.copy))
     for column in range(space.n)[space.count_columns]:
         values[column] = row.get(space.names[column], LEAST_PROBABILITY)
     for column, one in enumerate(space.regularizers, space.n_of_policy):
         values[column] = row.get(one.name, one.initial)
+    for column, name in enumerate(space.names):
+        if name.partition(".")[0] in {one.name for one in space.mixing}:
+            values[column] = row.get(name, LEAST_PROBABILITY)
     low, high = space.bounds(values.dtype, values.device)
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER

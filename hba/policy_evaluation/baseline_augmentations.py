@@ -67,14 +67,14 @@ def respread(schedule: Schedule, spread: float | None) -> Schedule:
 def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
     """Ten schedules in which ten permutations pi hand the curves of the schedule to other operations.
 
-    Operation i takes the curves of operation pi(i): probabilities as they are, magnitudes as fractions of the range,
-    each with its spread. K stays. An operation with magnitude whose pi(i) has none takes the next one that is left
-    over. The permutations depend on the number of operations alone; none is the identity. Raises SettingsError for a
-    space of fewer than two operations.
+    Operation i of the walk takes the curves of operation pi(i): probabilities as they are, magnitudes as fractions of
+    the range, each with its spread. K and the other stages stay. An operation with magnitude whose pi(i) has none takes
+    the next one that is left over. The permutations depend on the number of operations alone; none is the identity.
+    Raises SettingsError for a walk of fewer than two operations.
     """
-    n = len(schedule.space.operations)
+    n = len(schedule.space.walk)
     if n < 2:
-        raise SettingsError(f"shuffled needs a schedule of at least two operations, got {n}; omit shuffled")
+        raise SettingsError(f"shuffled needs a schedule of at least two operations on the walk, got {n}; omit shuffled")
     generator = torch.Generator().manual_seed(derived_seed(0, "shuffled schedules"))
     permutations: list[list[int]] = []
     while len(permutations) < N_PERMUTATIONS:
@@ -86,8 +86,8 @@ def shuffled(schedule: Schedule) -> tuple[Schedule, ...]:
 
 def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
     """permutation[i] is pi(i)."""
-    space = schedule.space
-    has_magnitude = [operation.magnitude_range is not None for operation in space.operations]
+    space, slots = schedule.space, schedule.space.slots[schedule.space.walk_slots]
+    has_magnitude = [operation.magnitude_range is not None for operation in space.walk]
     takers = [taker for taker in range(len(permutation)) if has_magnitude[taker]]
     taken = {permutation[taker] for taker in takers}
     left_over = iter(giver for giver in range(len(permutation)) if has_magnitude[giver] and giver not in taken)
@@ -96,7 +96,7 @@ def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
     for kind, giver_of in (("probability", dict(enumerate(permutation))), ("magnitude", sources)):
         for taker, giver in giver_of.items():
             for copy in range(space.copies):
-                to, of = (getattr(space.slots[one * space.copies + copy], kind) for one in (taker, giver))
+                to, of = (getattr(slots[one * space.copies + copy], kind) for one in (taker, giver))
                 (low, high), (to_low, to_high) = space.ranges[of], space.ranges[to]
                 # A range of a single magnitude has no positions.
                 position = (schedule.values[:, of] - low) / ((high - low) or math.inf)

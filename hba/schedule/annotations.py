@@ -72,7 +72,8 @@ def _moved_boxes(boxes: Any, back: Tensor) -> Tensor:
 
 
 def _maps(one: OpSample, size: Size) -> Maps:
-    return affine_maps(one.operation.function, torch.tensor([one.magnitude], dtype=torch.float64), *size)
+    magnitude, position = (torch.tensor([given], dtype=torch.float64) for given in (one.magnitude, one.position))
+    return affine_maps(one.operation, magnitude, position, *size)
 
 
 def _matrix(one: OpSample, size: Size) -> Tensor:

@@ -1,7 +1,8 @@
 """The schedule file: JSON that a person can read, checked strictly.
 
-Version 3 has regularizers beside the operations. A schedule without regularizers is written as version 2, so that an
-earlier hba reads it too. Version 1 had no spread and could not search K; `parse` brings it up to date.
+Version 4 has operations outside the walk, version 3 regularizers beside the operations. Each schedule is written as the
+earliest version from 2 that can hold it, so that an earlier hba reads it too. Version 1 had no spread and could not
+search K; `parse` brings it up to date.
 
 This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
 `python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
@@ -20,6 +21,7 @@ from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import Operation, find_operation
+from hba.operations.operation import WALK
 from hba.operations.registration import function_path
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import find_regularizer
@@ -42,7 +44,7 @@ class OperationEntry(_Strict):
     """One operation. identity: the magnitude that changes nothing, which tells the direction of the others.
 
     interpolation: of an operation that moves pixels; nearest where it is absent. function: `module:name` of an
-    operation that is not one of hba's, so that a person can find it.
+    operation that is not one of hba's, so that a person can find it. stage: when it is applied.
     """
 
     name: str
@@ -52,6 +54,7 @@ class OperationEntry(_Strict):
     signed: bool
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     function: str | None = None
+    stage: Literal["symmetry", "crop", "walk", "photometric", "erasing", "mixing"] = "walk"
 
 
 class RegularizerEntry(_Strict):
@@ -78,7 +81,7 @@ class ScheduleFile(_Strict):
     """spread: one number where it is the same everywhere, else rows like those of the values, or a single row."""
 
     format: Literal["hba-schedule"]
-    version: Literal[2, 3]
+    version: Literal[2, 3, 4]
     space: SpaceEntry
     fill: list[float]
     hyperparameters: list[str]
@@ -94,7 +97,7 @@ def written(
     """The text of the file of a schedule; values and spread of shape (epochs, n)."""
     head = {
         "format": FORMAT,
-        "version": 3 if space.regularizers else 2,
+        "version": 4 if len(space.walk) < len(space.operations) else 3 if space.regularizers else 2,
         "space": {**space_entry(space), "searches_count": space.searches_count},
         "fill": list(fill),
         "hyperparameters": list(space.names),
@@ -126,7 +129,7 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
 
 
 def _operation_entry(operation: Operation) -> dict[str, Any]:
-    """The keys that every operation has, and of interpolation and function those that say something."""
+    """The keys that every operation has, and of interpolation, function and stage those that say something."""
     function = function_path(operation)
     return {
         "name": operation.name,
@@ -136,6 +139,7 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
         "signed": operation.signed,
         **({"interpolation": "bilinear"} if operation.interpolation == "bilinear" else {}),
         **({} if function is None else {"function": function}),
+        **({} if operation.stage == WALK else {"stage": operation.stage}),
     }
 
 
@@ -165,7 +169,8 @@ def parse(text: str) -> dict[str, Any]:
     if isinstance(content, dict) and content.get("version") == 1:
         content = {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
     file = ScheduleFile.model_validate(content)
-    if file.space.copies * len(file.space.operations) > len(file.hyperparameters):
+    n_walk = sum(one.stage == WALK for one in file.space.operations)
+    if file.space.copies * n_walk > len(file.hyperparameters):
         # Refused before the space is made, which takes long for a million copies.
         raise ScheduleError("hyperparameters must name every copy of every operation")
     space = SearchSpace(
@@ -203,7 +208,7 @@ def _operation(row: OperationEntry) -> Operation:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of versions 2 and 3: keys, types and choices. Shapes and ranges are checked by Schedule.load."""
+    """The JSON schema of versions 2 to 4: keys, types and choices. Shapes and ranges are checked by Schedule.load."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A schedule of hba"}
     return {**ScheduleFile.model_json_schema(), **title}
 

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
+from hba.operations.operation import WALK
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import of_row, randaugment
@@ -69,7 +70,8 @@ class Reach(NamedTuple):
     """What share of images a policy reaches, in [0, 1].
 
     shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
-    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations are applied.
+    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations of the walk are
+    applied.
     """
 
     shares: Mapping[str, float]
@@ -89,7 +91,7 @@ def key_epochs(schedule: Schedule) -> tuple[int, ...]:
 
 def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray:
     """The columns of all copies, (epochs, copies); kind is probability or magnitude."""
-    names = [f"{operation.name}.{copy}.{kind}" for copy in range(1, schedule.space.copies + 1)]
+    names = [f"{prefix}.{kind}" for prefix in schedule.space.prefixes(operation)]
     return schedule.values[:, [schedule.space.names.index(name) for name in names]]
 
 
@@ -165,11 +167,15 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     space, copies = schedule.space, schedule.space.copies
     values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
     means = mean_probabilities(space, values, spread)
-    fires = [float(means[slot.probability]) for slot in space.slots]
+    fires = [float(means[slot.probability]) for slot in space.slots[space.walk_slots]]
     limits = [0.0, *count_limits(space, means).tolist(), 1.0]
     chances = [after - before for before, after in itertools.pairwise(limits)]
-    shares = {}
-    for number, operation in enumerate(space.operations):
+    shares = {
+        one.name: float(means[space.names.index(f"{one.name}.probability")])
+        for one in space.operations
+        if one.stage != WALK
+    }
+    for number, operation in enumerate(space.walk):
         first, end = number * copies, (number + 1) * copies
         others = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))

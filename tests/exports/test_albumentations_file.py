@@ -87,7 +87,7 @@ def test_operations_differ_from_pil_s_as_documented() -> None:
     """Cutout is left out: albumentations draws its place."""
     albumentations = pytest.importorskip("albumentations")
     fill, exact = (51, 102, 178), set()
-    for operation in (one for one in OPERATIONS.values() if not one.uses_position):
+    for operation in (one for one in OPERATIONS.values() if not one.n_uniforms):
         largest = 0.0
         for magnitude in np.linspace(*(operation.magnitude_range or (0.0, 0.0)), 5).tolist():
             for image, signed in itertools.product(

@@ -26,7 +26,7 @@ def test_the_table_has_the_operations_and_ranges_of_the_paper() -> None:
     assert {name for name, one in OPERATIONS.items() if one.signed} == GEOMETRIC
     assert {name for name, one in OPERATIONS.items() if one.interpolation == "nearest"} == GEOMETRIC
     assert {name for name, one in OPERATIONS.items() if one.uses_fill} == GEOMETRIC | {"Cutout"}
-    assert [name for name, one in OPERATIONS.items() if one.uses_position] == ["Cutout"]
+    assert [name for name, one in OPERATIONS.items() if one.n_uniforms] == ["Cutout"]
     with pytest.raises(SettingsError, match="did you mean Rotate"):
         find_operation("rotate")
 

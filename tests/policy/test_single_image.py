@@ -126,7 +126,7 @@ def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:
         assert position.tolist() == [[0.5, 0.5]]
         return images * 0 + fill[:, None, None] * magnitude[:, None, None, None]
 
-    own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, uses_position=True)
+    own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, n_uniforms=2)
     drawn = [OpSample(own, 0.25, IN_THE_MIDDLE), OpSample(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE)]
     result = apply_to_pil(drawn, photo("RGB", 0), FILL)
     expected = [255 - round(255 * channel / 4) for channel in FILL]

@@ -14,7 +14,7 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
 
 import hba
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS, STAGED, Operation
 from hba.policy.single_image import OpSample, apply_to_pil
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -52,6 +52,31 @@ def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
 
 
 MAGNITUDES = {"Rotate": 23.0, "ShearX": 0.3, "ShearY": 0.2, "TranslateX": 8 / SIZE[1], "TranslateY": 6 / SIZE[0]}
+
+
+def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
+    """Boxes, keypoints and masks, exactly; torchvision's flips of keypoints count places from the centre of a pixel."""
+    height, width = SIZE
+    crop = OpSample(STAGED["ResizedCrop"], 0.25, (1.0, 0.5, 0.5, 0.5))
+    references: list[tuple[OpSample, Callable[[Any], Any]]] = [
+        (OpSample(STAGED["HorizontalFlip"], 0.0, ()), TF.horizontal_flip),
+        (OpSample(STAGED["VerticalFlip"], 0.0, ()), TF.vertical_flip),
+        (OpSample(STAGED["QuarterTurn"], 0.0, (0.5,)), lambda given: TF.rotate(given, 180)),
+        (crop, lambda given: TF.resized_crop(given, height // 4, width // 4, height // 2, width // 2, list(SIZE))),
+    ]
+    mask = tv_tensors.Mask(torch.arange(height * width).view(1, height, width) % 251)
+    for one, reference in references:
+        for given in (boxes(), *keypoints(), *([mask] if one is not crop else [])):
+            found, expected = moved(given, [one]), reference(given)
+            if isinstance(given, KEYPOINTS) and one.operation.name.endswith("Flip"):
+                expected = expected + torch.tensor(
+                    [float(name == one.operation.name) for name in ("HorizontalFlip", "VerticalFlip")]
+                )
+            assert torch.allclose(found.as_subclass(Tensor).double(), expected.as_subclass(Tensor).double()), one
+    square = tv_tensors.BoundingBoxes(torch.tensor([[3.0, 5.0, 20.0, 17.0]]), format="XYXY", canvas_size=(40, 40))
+    for times, at in ((90, 0.1), (270, 0.9)):
+        found = moved(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
+        assert torch.allclose(found, TF.rotate(square, times)), times
 
 
 def test_boxes_and_keypoints_move_as_in_torchvision() -> None:

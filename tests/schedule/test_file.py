@@ -105,7 +105,7 @@ FIRST = ("space", "operations", 0)
 TUNED = ("space", "regularizers", 0)
 BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (2, ("format",), MISSING, "format is missing"),
-    (2, ("version",), 4, "version"),
+    (2, ("version",), 5, "version"),
     (1, ("version",), 2, "space.searches_count is missing"),
     (2, ("epochs",), 3, "epochs is 3, but values has 2 rows"),
     (2, (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),

@@ -1,0 +1,118 @@
+"""Flips, quarter turns and crops: as PIL, PyTorch and torchvision do them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms.v2 import RandomCrop, functional as TF
+
+from hba.errors import SettingsError
+from hba.operations import STAGED, Operation
+from hba.packed import apply_to_images
+from hba.packed.images import apply_to_array
+
+N_DRAWS = 10_000
+MOVES = ("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop")
+FILL = torch.tensor([0.2, 0.6, 1.0])
+
+
+def images(batch: int, height: int = 12, width: int = 12) -> Tensor:
+    return torch.rand(batch, 3, height, width, generator=torch.Generator().manual_seed(3)).mul(255).round() / 255
+
+
+def uniforms(operation: Operation, batch: int, seed: int = 5) -> Tensor:
+    return torch.rand(batch, operation.n_uniforms, generator=torch.Generator().manual_seed(seed))
+
+
+def test_flips_and_turns_are_those_of_pytorch() -> None:
+    given = images(3)
+    assert torch.equal(STAGED["HorizontalFlip"](given), given.flip(3))
+    assert torch.equal(STAGED["VerticalFlip"](given), given.flip(2))
+    turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.1], [0.5], [0.9]]))
+    assert torch.equal(turned, torch.stack([one.rot90(times, (1, 2)) for times, one in enumerate(given, 1)]))
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
+    operation, batch = STAGED[name], 64
+    given, drawn = images(batch, 12, 12), uniforms(STAGED[name], batch)
+    strong = None if operation.magnitude_range is None else torch.full((batch,), operation.magnitude_range[1])
+    of_floats = operation(given, strong, fill=FILL, position=drawn)
+    chosen, magnitudes = (
+        torch.zeros(batch, 1, dtype=torch.long),
+        torch.zeros(batch, 1) if strong is None else strong[:, None],
+    )
+    levels = given.mul(255).round().to(torch.uint8)
+    of_bytes = apply_to_images([operation], chosen, magnitudes, drawn[:, None], levels, FILL)
+    assert (of_bytes.int() - of_floats.mul(255).round().int()).abs().max() == 0
+    fill = tuple(round(255 * one) for one in FILL.tolist())
+    for number in range(batch):
+        picture = TF.to_pil_image(levels[number])
+        one = operation.apply_to_pil(picture, float(magnitudes[number]), fill, tuple(drawn[number].tolist()))
+        # PIL interpolates in whole numbers.
+        difference = np.abs(np.asarray(one).astype(int) - of_bytes[number].permute(1, 2, 0).numpy())
+        assert difference.max() <= (1 if name == "ResizedCrop" else 0), (name, number)
+        drawn_for_one = [(operation, float(magnitudes[number]), tuple(drawn[number].tolist()))]
+        array = apply_to_array(drawn_for_one, np.asarray(picture), tuple(FILL.tolist()))
+        assert array is None or np.array_equal(array, of_bytes[number].permute(1, 2, 0).numpy())
+
+
+def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
+    operation, least = STAGED["ResizedCrop"], 0.3
+    drawn = uniforms(operation, N_DRAWS).double()
+    found = operation.function(torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn)
+    across, down, left, top = (found[name] for name in ("a", "e", "c", "f"))
+    area, ratio = across * down, across / down
+    assert area.min() >= least
+    assert area.max() <= 1
+    assert ratio.min() >= 0.75 - 1e-9
+    assert ratio.max() <= 4 / 3 + 1e-9
+    # The area is uniform, and the corner uniform in what the crop leaves.
+    assert abs(area.mean() - 0.65) < 0.01
+    assert abs(((area - least) / 0.7 < 0.25).double().mean() - 0.25) < 0.02
+    assert left.min() >= 0
+    assert (left / 32 + across).max() <= 1 + 1e-9
+    assert (top / 32 + down).max() <= 1 + 1e-9
+    picture = TF.to_pil_image(images(1, 32, 32)[0])
+    result = operation.apply_to_pil(picture, least, (0, 0, 0), tuple(drawn[0].tolist()))
+    box = tuple(float(one[0]) for one in (left, top, left + across * 32, top + down * 32))
+    extent = picture.transform(picture.size, Image.Transform.EXTENT, box, Image.Resampling.BILINEAR)
+    assert np.abs(np.asarray(result).astype(int) - np.asarray(extent)).max() <= 1
+
+
+def test_a_padded_crop_shifts_as_torchvision_s_does() -> None:
+    operation, padding = STAGED["PaddedCrop"], 3
+    given, drawn = images(1, 12, 12).repeat(200, 1, 1, 1), uniforms(STAGED["PaddedCrop"], 200)
+    found = operation(given, torch.full((200,), padding / 12), fill=FILL, position=drawn)
+    padded = TF.pad(given[0], [padding] * 4, fill=FILL.tolist())
+    places = {(y, x): TF.crop(padded, y, x, 12, 12) for y, x in product(range(2 * padding + 1), repeat=2)}
+    shown = [next(place for place, one in places.items() if torch.equal(one, image)) for image in found]
+    assert {y for y, _ in shown} == {x for _, x in shown} == set(range(7))
+    assert RandomCrop(12, padding=padding)(given[0]).shape == found[0].shape
+
+
+@pytest.mark.parametrize("name", ["ResizedCrop", "PaddedCrop"])
+def test_crops_at_their_identity_change_nothing(name: str) -> None:
+    operation, given = STAGED[name], images(8)
+    assert operation.identity is not None
+    result = operation(given, torch.full((8,), operation.identity), fill=FILL, position=uniforms(operation, 8))
+    assert torch.allclose(result, given, atol=1e-6)
+
+
+def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
+    given = torch.zeros(1, 3, 10, 20)
+    given[:, :, :, :5] = 1  # The left quarter; after a turn by 90 degrees, the lowest one.
+    turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.0]]))
+    assert turned.shape == given.shape
+    assert turned[:, :, 8:].mean() == 1
+    assert turned[:, :, :7].mean() == 0
+
+
+def test_a_sign_or_an_unknown_stage_is_refused() -> None:
+    function = STAGED["HorizontalFlip"].function
+    for options in ({"stage": "first"}, {"stage": "crop", "magnitude_range": (0.0, 1.0), "signed": True}):
+        with pytest.raises(SettingsError, match="stage"):
+            Operation("Mine", function, **options)

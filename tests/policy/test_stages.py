@@ -1,0 +1,119 @@
+"""The draw of operations outside the walk."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from hba.algorithms.scores import AugmentedBatch, expected_score
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS, STAGED
+from hba.policy.draw import draw_with_trace, mean_probabilities
+from hba.policy.single_image import draw_for_one, plain_row
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
+
+N_IMAGES = 10_000
+WALK = tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Brightness"))
+STAGES = tuple(STAGED[name] for name in ("PaddedCrop", "HorizontalFlip", "CutMix", "ResizedCrop"))
+SPACE = SearchSpace((*STAGES, *WALK), 2, (0.2, 0.3, 0.5), searches_count=True)
+
+
+def row(space: SearchSpace, **given: float) -> Tensor:
+    values = space.decode(space.initial(0.3))
+    for name, value in given.items():
+        values[space.names.index(name.replace("_", "."))] = value
+    return values
+
+
+def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk() -> None:
+    crops = ["ResizedCrop.probability", "ResizedCrop.magnitude"]
+    assert [*SPACE.names[:1], *SPACE.names[3:5]] == ["HorizontalFlip.probability", *crops]
+    assert SPACE.names[-4:] == (
+        *(f"CutMix.{kind}" for kind in ("probability", "magnitude")),
+        "count.1.probability",
+        "count.2.probability",
+    )
+    assert [slot.prefix for slot in SPACE.slots][:5] == [
+        "HorizontalFlip",
+        "PaddedCrop",
+        "ResizedCrop",
+        "Rotate.1",
+        "Rotate.2",
+    ]
+    assert SPACE.walk_slots == slice(3, 9)
+    assert [one.name for one in SPACE.mixing] == ["CutMix"]
+
+
+def test_each_fires_by_itself_as_often_as_its_probability_says() -> None:
+    values = row(SPACE, HorizontalFlip_probability=0.5, PaddedCrop_probability=0.2, ResizedCrop_probability=0.9)
+    sample, trace = draw_with_trace(SPACE, values, N_IMAGES, torch.Generator().manual_seed(1))
+    before = sample.slots[:, :3] >= 0
+    assert before.double().mean(0).tolist() == pytest.approx([0.5, 0.2, 0.9], abs=0.015)
+    assert torch.equal(before, trace.fired[:, :3])
+    assert trace.visited[:, :3].all()
+    assert abs(torch.corrcoef(before.T.double()) - torch.eye(3)).max() < 0.03
+    places = sample.positions[:, :3].flatten()
+    assert (places >= 0).all()
+    assert (places < 1).all()
+    assert abs(places.mean() - 0.5) < 0.01
+
+
+def test_the_walk_is_drawn_as_without_other_stages() -> None:
+    alone = SearchSpace(WALK, 2, (0.2, 0.3, 0.5), searches_count=True)
+    values = row(SPACE)
+    columns = [SPACE.names.index(name) for name in alone.names]
+    for spread in (None, 0.5):
+        widths = None if spread is None else torch.full((SPACE.n,), spread)
+        sample, trace = draw_with_trace(SPACE, values, 500, torch.Generator().manual_seed(2), widths)
+        of_alone = None if widths is None else widths[columns]
+        expected, of_walk = draw_with_trace(alone, values[columns], 500, torch.Generator().manual_seed(2), of_alone)
+        slots = torch.where(expected.slots < 0, -1, expected.slots + 3)
+        assert torch.equal(sample.slots[:, 3:5], slots)
+        assert torch.equal(sample.positions[:, 3:5, :2], expected.positions)
+        assert torch.equal(trace.visited[:, 3:9], of_walk.visited)
+        assert torch.equal(trace.count, of_walk.count)
+
+
+@pytest.mark.parametrize("spread", [None, 0.7])
+def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
+    values, widths = row(SPACE), None if spread is None else torch.full((SPACE.n,), spread)
+    plain, means = plain_row(SPACE, values, widths), mean_probabilities(SPACE, values, widths)
+    for seed in range(40):
+        drawn = draw_for_one(plain, torch.Generator().manual_seed(seed))
+        sample = draw_with_trace(SPACE, means, 1, torch.Generator().manual_seed(seed), widths)[0]
+        taken = sample.slots[0] >= 0
+        names = [SPACE.slots[slot].operation.name for slot in sample.slots[0][taken].tolist()]
+        assert [one.operation.name for one in drawn] == names
+        for one, magnitude, position in zip(
+            drawn, sample.magnitudes[0][taken], sample.positions[0][taken], strict=True
+        ):
+            assert one.magnitude == pytest.approx(float(magnitude), rel=1e-5, abs=1e-6)
+            assert one.position == pytest.approx(position[: len(one.position)].tolist())
+
+
+def test_the_score_of_a_flip_is_the_derivative_of_what_it_is_worth() -> None:
+    """A reward of 1 for a flip: its expectation p has the derivative p (1 - p) by the logit, and none by others."""
+    values = row(SPACE, HorizontalFlip_probability=0.3)
+    _, trace = draw_with_trace(SPACE, values, N_IMAGES, torch.Generator().manual_seed(4))
+    rows = values.expand(N_IMAGES, -1)
+    batch = AugmentedBatch(torch.empty(0), torch.empty(0), trace, rows, torch.zeros_like(rows), 1.0)
+    gradient = expected_score(SPACE, batch, trace.fired[:, 0].float())
+    assert float(gradient[0]) == pytest.approx(0.3 * 0.7, abs=0.01)
+    assert abs(gradient[[SPACE.names.index("PaddedCrop.probability"), -4, -3]]).max() < 0.015
+
+
+def test_a_schedule_is_written_as_version_4_and_read_again(tmp_path: Path) -> None:
+    written = Schedule(SPACE, row(SPACE).double().numpy()[None], (0.5,))
+    written.save(tmp_path / "policy.json")
+    assert '"version": 4' in written.text()
+    assert Schedule.load(tmp_path / "policy.json").space == SPACE
+
+
+def test_a_space_of_flips_alone_needs_no_walk() -> None:
+    space = SearchSpace((STAGED["HorizontalFlip"],), count_probabilities=(1.0,))
+    sample, _ = draw_with_trace(space, torch.tensor([1.0]), 3)
+    assert sample.slots.tolist() == [[0]] * 3
+    with pytest.raises(SettingsError, match="slots"):
+        SearchSpace((STAGED["HorizontalFlip"],))
