@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hba.operations.photometric import hashed, signed_uniform
+from hba.operations.photometric import hashed
 from hba.utils.devices import device_constant
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def elastic_displacement(largest: Tensor, uniforms: Tensor, height: int, width: 
     import torch
 
     knots = CELLS + 3
-    numbers = signed_uniform(hashed(uniforms[:, 0], 2 * knots * knots)).view(-1, 2, knots, knots)
+    numbers = hashed(uniforms[:, 0], 2 * knots * knots).view(-1, 2, knots, knots)
     across, down = (_splines(side, uniforms.device) for side in (width, height))
     field = torch.einsum("hi,bcij,wj->bhwc", down, numbers * 2 * largest.float()[:, None, None, None], across)
     return field.contiguous()

@@ -123,36 +123,28 @@ def noise(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     """
     deviation = (largest * uniforms[:, 0]).float()[:, None, None, None]
     numbers = hashed(uniforms[:, 1], math.prod(images.shape[1:])).view(images.shape)
-    # Inverse of the cumulative distribution, at the middles of 2^24 intervals: 5.3 deviations at most.
-    normal = signed_uniform(numbers).erfinv_().mul_(math.sqrt(2) * deviation).to(images.dtype)
+    # The inverse of the cumulative distribution: 5.3 deviations at most.
+    normal = numbers.erfinv_().mul_(math.sqrt(2) * deviation).to(images.dtype)
     return normal.add_(images).clamp_(0, 1)
 
 
 def hashed(seeds: Tensor, count: int) -> Tensor:
-    """Random whole numbers (B, count), all of int32 equally likely: hashes of an image's seed, in [0, 1), and a place.
+    """Uniform numbers in (-1, 1), float32 (B, count): hashes of an image's seed (B,), in [0, 1), and of a place.
 
-    2^24 seeds have numbers of their own. The numbers are the same on every device.
+    They are the middles of 2^24 intervals, the same on every device. 2^24 seeds have numbers of their own.
     """
     import torch
 
     places = _scrambled(whole_numbers(count, torch.int32, seeds.device) + 1)
-    return _scrambled(places ^ _scrambled(seeds.mul(1 << 24).int())[:, None])
+    numbers = _scrambled(places ^ _scrambled(seeds.mul(1 << 24).int())[:, None])
+    return numbers.bitwise_right_shift_(8).float().add_(0.5).mul_(2.0**-23)
 
 
 def _scrambled(numbers: Tensor) -> Tensor:
     """A bijection of int32 in which each bit of the result depends on all bits: xorshifts and wrapping products."""
-    for _ in range(2):
-        numbers = (numbers ^ _upper_half(numbers)).mul_(0x45D9F3B)
-    return numbers.bitwise_xor_(_upper_half(numbers))
-
-
-def _upper_half(numbers: Tensor) -> Tensor:
-    return numbers.bitwise_right_shift(16).bitwise_and_(0xFFFF)
-
-
-def signed_uniform(numbers: Tensor) -> Tensor:
-    """Numbers in (-1, 1), float32, from those of `hashed`: 2^24 of them, equally spaced and symmetric about 0."""
-    return numbers.bitwise_right_shift(8).float().add_(0.5).mul_(2.0**-23)
+    for factor in (0x45D9F3B, 0x45D9F3B, 1):
+        numbers = (numbers ^ numbers.bitwise_right_shift(16).bitwise_and_(0xFFFF)).mul_(factor)
+    return numbers
 
 
 def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:

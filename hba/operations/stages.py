@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from hba.operations import geometric, on_pil
+from hba.operations import distortion, erasing, geometric, on_pil, photometric
 from hba.operations.operation import MIXING, Operation
 
 _symmetry = partial(Operation, stage="symmetry", moves_pixels=True, any_channels=True, kernel="nearest")
 _crop = partial(Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True)
+_color = partial(Operation, stage="photometric", moves_pixels=False)
+_drawn_color = partial(_color, identity=0.0, n_uniforms=1)
+_drawn_any = partial(_drawn_color, any_channels=True)
+_distortion = partial(_drawn_any, moves_pixels=True, uses_fill=True)
+_erasing = partial(Operation, stage="erasing", moves_pixels=False, any_channels=True, uses_fill=True)
 _mixing = partial(Operation, stage=MIXING, magnitude_range=(0.0, 1.0), unit="alpha", identity=0.0, any_channels=True)
 
 
@@ -42,6 +47,43 @@ _ROWS = (
         on_pil.padded_crop,
         n_uniforms=2,
         kernel="nearest",
+    ),
+    _drawn_color("Hue", photometric.hue, (0.0, 0.5), "largest shift in turns", pil="torchvision adjust_hue"),
+    _drawn_color(
+        "Saturation", photometric.saturation, (0.0, 1.0), "largest change of the factor", pil="ImageEnhance.Color"
+    ),
+    _drawn_any("Gamma", photometric.gamma, (0.0, 1.0), "largest log2 of the exponent", pil="torchvision adjust_gamma"),
+    _color("Gray", photometric.gray, pil="ImageOps.grayscale"),
+    _drawn_any(
+        "Blur",
+        photometric.blur,
+        (0.0, photometric.LARGEST_BLUR),
+        "largest deviation, fraction of shorter side",
+        pil="torchvision gaussian_blur",
+    ),
+    _drawn_any(
+        "Noise", photometric.noise, (0.0, 0.2), "largest deviation", pil="torchvision gaussian_noise", n_uniforms=2
+    ),
+    _drawn_color("Jpeg", photometric.jpeg, (100.0, 10.0), "lowest quality", identity=100.0, pil="Image.save, JPEG"),
+    _distortion(
+        "Perspective",
+        distortion.perspective,
+        (0.0, 0.5),
+        "largest shift of a corner, fraction of half a side",
+        pil="torchvision RandomPerspective",
+        n_uniforms=8,
+    ),
+    _distortion(
+        "Elastic", distortion.elastic, (0.0, 0.2), "largest shift, fraction of the side", pil="torchvision elastic"
+    ),
+    _erasing(
+        "Erase",
+        erasing.erase,
+        (0.0, 0.4),
+        "largest share of the area",
+        0.0,
+        "torchvision RandomErasing",
+        n_uniforms=4,
     ),
     _mixing("Mixup", of_batches, pil="torchvision v2.MixUp"),
     _mixing("CutMix", of_batches, pil="torchvision v2.CutMix"),
