@@ -74,9 +74,9 @@ class BatchTransform(FollowsSchedule):
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         check_images(images)
         targets = self._soft(labels, images)
-        mixing = Mixing.of(self.schedule.space, self.schedule.values_at(self.position))
-        if not (mixing.mixup_probability or mixing.cutmix_probability):
+        if not self.schedule.space.mixing:
             return images, targets
+        mixing = Mixing.of(self.schedule.space, self.schedule.values_at(self.position))
         of_mixup, of_cutmix = torch.rand(2).tolist()
         is_mixup = of_mixup < mixing.mixup_probability
         alpha = mixing.mixup_alpha if is_mixup else mixing.cutmix_alpha

@@ -15,7 +15,7 @@ from hba.data.images import Images
 from hba.operations.apply import fill_for
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.regularization.groups import Regularization
-from hba.schedule.mixing import COLUMNS, Mixing
+from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -94,7 +94,7 @@ class ScheduleAugmentation:
 
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
         """As Augmentation.by_epoch; only the device of the training images matters."""
-        if self.schedule is None or not self.schedule.space.operations:
+        if self.schedule is None or not self.schedule.space.acts_on_images:
             return [lambda images, generator: images] * epochs
         stretched = self.schedule.stretched(epochs)
         space, fill = stretched.space, stretched.fill
@@ -124,6 +124,6 @@ class ScheduleAugmentation:
 
     def mixing_by_epoch(self, epochs: int) -> Sequence[Mixing]:
         """How batches are mixed in each epoch; empty for a schedule without mixing."""
-        if self.schedule is None or not {*COLUMNS} & {*self.schedule.space.names}:
+        if self.schedule is None or not self.schedule.space.mixing:
             return ()
         return [Mixing.of(self.schedule.space, row) for row in self.schedule.stretched(epochs).values]

@@ -16,9 +16,12 @@ from torchvision.transforms import v2
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
+from hba.operations import STAGED
+from hba.policy.space import SearchSpace
 from hba.regularization.groups import Regularization
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.mixing import Mixing
+from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.criterion import error_share, loss_of, losses_of
 from hba.training.custom_network import CustomNetwork
@@ -130,7 +133,10 @@ def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
 
 def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> None:
     plain, losses = trained(ScheduleAugmentation(None))
-    mixed, mixed_losses = trained(Mixes(Mixing(1.0, 1.0), Mixing(), Mixing(0.0, 1.0, 1.0, 5.0)))
+    rows = [[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]]
+    mixed, mixed_losses = trained(Mixes(*(Mixing(*row) for row in rows)))
+    space = SearchSpace((STAGED["Mixup"], STAGED["CutMix"]), count_probabilities=(1.0,))
+    assert torch.equal(mixed, trained(ScheduleAugmentation(Schedule(space, np.array(rows))))[0])
     partners = plain.roll(1, 2)
     for found, own, partner in zip(mixed[0], plain[0], partners[0], strict=True):
         share = ((found - partner) * (own - partner)).sum() / (own - partner).square().sum()
