@@ -25,13 +25,14 @@ _registered: dict[str, Operation] = {}
 def register_operation(operation: Operation) -> Operation:
     """Make an operation of your own known by its name, to searches and to the reader of schedule files.
 
-    It is tried on a small batch first. A second registration of a name replaces the first. Returns the operation.
-    Raises SettingsError for the name of one of hba, for a function without a name, which a schedule file could not
-    refer to, and for a function that does not do what Operation asks of it.
+    It is tried on a small batch first. A second registration of a name replaces the first, and the name of one of
+    hba's operations outside the walk stands for yours from then on. Returns the operation. Raises SettingsError for the
+    name of one of the 15, for a function without a name, which a schedule file could not refer to, and for a function
+    that does not do what Operation asks of it.
     """
-    if operation.name in {*OPERATIONS, *STAGED}:
+    if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
-    function_path(operation)
+    _path(operation)
     _try_out(operation)
     _registered[operation.name] = operation
     return operation
@@ -55,9 +56,13 @@ def find_operation(name: str) -> Operation:
 
 def function_path(operation: Operation) -> str | None:
     """`module:name` of the function of an operation that is not one of hba's, None for those."""
-    if operation.name in {*OPERATIONS, *STAGED}:
+    if operation.name not in _registered and operation.name in {*OPERATIONS, *STAGED}:
         check_known(operation)
         return None
+    return _path(operation)
+
+
+def _path(operation: Operation) -> str:
     function = operation.function
     name = getattr(function, "__qualname__", "<lambda>")
     if "<lambda>" in name:

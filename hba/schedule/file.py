@@ -192,14 +192,14 @@ def parse(text: str) -> dict[str, Any]:
 
 def _operation(row: OperationEntry) -> Operation:
     """The operation of a row, with the file's range; any other difference in meaning is refused."""
+    own = f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
     try:
         known = find_operation(row.name).with_interpolation(row.interpolation)
     except SettingsError as error:
-        own = (
-            f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
-        )
         raise ScheduleError(f"{error}{own}") from None
     entry = _operation_entry(known)
+    if row.function is not None and "function" not in entry:
+        raise ScheduleError(f"operation {row.name} is not hba's own{own}")
     # A function may have moved, and the file has a range of its own.
     same, given = (one.model_dump(exclude={"magnitude_range", "function"}) for one in (OperationEntry(**entry), row))
     if same != given or (known.magnitude_range is None) != (row.magnitude_range is None):

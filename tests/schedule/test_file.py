@@ -180,3 +180,9 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     assert 'operation Power must be like {"name": "Power", ' in refusal_of(schedule.text())
     del registered["Power"]
     assert "register own_operations:gamma" in refusal_of(schedule.text())
+    # Files of before hba had a Gamma of its own.
+    text = schedule.text().replace("Power", "Gamma")
+    assert "register own_operations:gamma" in refusal_of(text)
+    own = register_operation(Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0))
+    assert loaded(text).space.operations[0] == own
+    assert loaded(text).text() == text
