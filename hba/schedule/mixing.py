@@ -20,7 +20,6 @@ COLUMNS = ("Mixup.probability", "Mixup.magnitude", "CutMix.probability", "CutMix
 """Of a row of a search space, in the order of the fields of Mixing."""
 LARGEST_ALPHA = 1000.0
 LEAST_ALPHA = 0.005
-"""Below, PyTorch's Beta returns 0.5 instead of numbers close to 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ class BatchTransform(FollowsSchedule):
     one-hot labels. Draws come from torch's default generator of the CPU. Raises SettingsError for images and labels of
     another kind.
 
+    An alpha below 0.005 leaves the batch as it is: nearly all shares are 0 or 1 then, and PyTorch draws 0.5 for some.
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
     Before the first call, the last row is used.
     """
@@ -73,7 +73,7 @@ class BatchTransform(FollowsSchedule):
 
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         check_images(images)
-        targets = self._soft(labels, images)
+        targets = self._soft(torch.as_tensor(labels), images)
         if not self.schedule.space.mixing:
             return images, targets
         mixing = Mixing.of(self.schedule.space, self.schedule.values_at(self.position))
@@ -102,6 +102,3 @@ class BatchTransform(FollowsSchedule):
                 f"{labels.dtype} of shape {tuple(labels.shape)}; n_classes is the number of all classes"
             )
         return F.one_hot(labels.long(), n).to(images)
-
-    def extra_repr(self) -> str:
-        return f"n_classes={self.n_classes}, {super().extra_repr()}"
