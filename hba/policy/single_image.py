@@ -141,6 +141,6 @@ def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Ten
         # Places are worked out in double precision, as those of what goes along with the image.
         precision = torch.float64 if operation.moves_pixels else images.dtype
         magnitudes = images.new_full((len(images),), magnitude, dtype=precision)
-        positions = images.new_tensor(position).expand(len(images), -1)
+        positions = images.new_tensor(position[: operation.n_uniforms]).expand(len(images), -1)
         result = operation(result, magnitudes, fill=fill, position=positions)
     return result

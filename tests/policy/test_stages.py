@@ -9,8 +9,8 @@ from torch import Tensor
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
-from hba.policy.draw import draw_with_trace, mean_probabilities
-from hba.policy.single_image import draw_for_one, plain_row
+from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.single_image import apply_to_all, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -91,6 +91,17 @@ def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
         ):
             assert one.magnitude == pytest.approx(float(magnitude), rel=1e-5, abs=1e-6)
             assert one.position == pytest.approx(position[: len(one.position)].tolist())
+
+
+def test_a_single_image_takes_operations_with_different_counts_of_random_numbers() -> None:
+    space = SearchSpace((STAGED["Perspective"], STAGED["Saturation"]), count_probabilities=(1.0,))
+    values = torch.tensor([1.0, 0.5, 1.0, 0.5])
+    image = torch.rand(1, 3, 8, 8)
+    drawn = draw_for_one(plain_row(space, values), torch.Generator().manual_seed(1))
+    of_batch = apply_operations(
+        space, draw_with_trace(space, values, 1, torch.Generator().manual_seed(1))[0], image, torch.zeros(3)
+    )
+    assert torch.allclose(apply_to_all(drawn, image, torch.zeros(3)), of_batch, atol=1e-5)
 
 
 def test_the_score_of_a_flip_is_the_derivative_of_what_it_is_worth() -> None:
