@@ -18,7 +18,7 @@ from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import MODELS
 from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, TIMM
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, STAGED
 from hba.policy.spaces import SPACES
 from hba.schedule.library import policy_names
 from hba.utils.settings import DefaultText
@@ -52,7 +52,9 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "pretrained": ("[FILE]", complete((TIMM, "none"), "file")),
         "freeze": ("PART", complete((NOTHING, ALL_BUT_HEAD))),
         "device": ("NAME", complete(("auto", "cpu", "cuda"))),
-        "operations": ("NAMES", complete(("all", *OPERATIONS), several=True)),
+        "operations": ("NAMES", complete(("all", *OPERATIONS, *STAGED), several=True)),
+        "ranges": ("NAME=FIRST:LAST", None),
+        "start": ("NAME=VALUE", complete([f"{name}=" for name in (*OPERATIONS, *STAGED)], several=True)),
         "data_root": ("FOLDER", complete(paths="dir")),
         "init_from": ("SCHEDULE", SCHEDULE),
         "classes": ("FILE", complete(shipped_class_lists(), "file")),
@@ -64,6 +66,8 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
     }
 )
 """By setting, the placeholder of its value in the help, and its completion."""
+FLAGS: Mapping[str, str] = types.MappingProxyType({"ranges": "range"})
+"""Names of options that are not those of their settings."""
 
 path_option = functools.partial(click.option, type=click.Path(path_type=Path))
 file_option = functools.partial(click.option, type=click.Path(path_type=Path, dir_okay=False))
@@ -147,7 +151,7 @@ def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind
     text, default = " ".join((field.description or "").split()), _default_of(field)
     if default is not None or "{}" not in default_text:
         text = f"{text} [default: {default_text.format(default)}]"
-    flag, plain = "--" + name.replace("_", "-"), _plain_type(field.annotation)
+    flag, plain = "--" + FLAGS.get(name, name).replace("_", "-"), _plain_type(field.annotation)
     if plain is bool:
         return kind([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):
@@ -158,7 +162,7 @@ def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
     # Without a value, --pretrained stands for timm's weights.
     alone: dict[str, Any] = {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
-    return kind([flag], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
+    return kind([flag, name], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
 
 
 def _default_of(field: pydantic.fields.FieldInfo) -> str | None:

@@ -18,7 +18,7 @@ from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import of_row, randaugment
+from hba.policy.spaces import of_row, randaugment, started
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
@@ -121,11 +121,15 @@ class Algorithm(Settings):
         raise NotImplementedError
 
     def start(self, task: Task) -> Tensor:
-        """Logits (n,) on the device at which the search begins, by init_from, init and initial_fraction."""
+        """Logits (n,) on the device at which the search begins, by init_from, init and initial_fraction, and by the
+        search's setting `start` for the operations that it names.
+        """
         if self.init_from is not None:
             found = of_row(task.space, self.init_from.values)
         else:
             found = randaugment(task.space) if self.init == "randaugment" else task.space.initial(self.initial_fraction)
+        if task.space.operations:
+            found = started(task.space, found, task.config.start)
         return found.to(task.device, torch.get_default_dtype())
 
     @property

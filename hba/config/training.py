@@ -19,7 +19,7 @@ from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_c
 from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.utils.devices import check_device_name
-from hba.utils.settings import DefaultText, color, words
+from hba.utils.settings import DefaultText, color, pairs, words
 from hba.utils.text import unknown
 
 SGD: Literal["sgd"] = "sgd"
@@ -68,6 +68,9 @@ Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 DeviceName = Annotated[str, AfterValidator(check_device_name)]
 FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)$")]
 Sharing = Annotated[str, _known("sharing", SHARING)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Starts = Annotated[dict[str, Finite], BeforeValidator(pairs)]
+Ranges = Annotated[dict[str, tuple[Finite, Finite]], BeforeValidator(lambda given: pairs(given, "NAME=FIRST:LAST"))]
 
 
 class TrainingConfig(DataConfig):
@@ -199,9 +202,15 @@ class CommonSearchConfig(TrainingConfig):
     """What is tuned, separated by commas: augmentation (the operations of the space) and regularizers: dropout (of all
     nn.Dropout layers), weight-decay, label-smoothing, input-dropout, input-noise, cutout, jitter, affine."""
     space: str = "hba"
-    """Search space: hba (ranges of the paper's Table 9) or pba (those of Population Based Augmentation)."""
+    """Search space: hba (ranges of the paper's Table 9), pba (those of Population Based Augmentation), recipe (hba with
+    flips, turns, crops, color, blur, noise, erasing and mixing) or full (all operations)."""
     operations: Annotated[Annotated[Words, Field(min_length=1)] | None, DefaultText("all")] = None
-    """Operations to search over, separated by commas; `all` stands for all of the space."""
+    """Operations to search over, separated by commas; `all` stands for all of the space, -NAME leaves one out."""
+    ranges: Annotated[Ranges | None, DefaultText("the space's")] = None
+    """First and last magnitude between which an operation is searched: Rotate=0:15, ..."""
+    start: Annotated[Starts | None, DefaultText("as init says")] = None
+    """Initial probability or magnitude of operations, instead of that of init: HorizontalFlip=0.5,
+    Rotate.magnitude=10, ..."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """Interpolation of shears, translations and rotations: nearest or bilinear."""
     fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None
@@ -215,7 +224,9 @@ class CommonSearchConfig(TrainingConfig):
     """Seed of weights, batches and draws."""
 
     @pydantic.model_validator(mode="after")
-    def _check_plateau(self) -> Self:
+    def _check_search(self) -> Self:
+        if not self.tunes_operations and (idle := "start" if self.start else "ranges" if self.ranges else ""):
+            raise SettingsError(f"{idle} has no effect where no operations are tuned; omit it")
         has_default = self.plateau_epochs == type(self).model_fields["plateau_epochs"].default
         if self.learning_rate_schedule != PLATEAU and not has_default:
             raise SettingsError(f"plateau_epochs needs learning_rate_schedule {PLATEAU}; set it, or omit the first")

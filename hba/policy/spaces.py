@@ -5,12 +5,13 @@ A search starts at one fraction of all ranges, at RandAugment's policy, or at a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hba.errors import SettingsError
-from hba.operations import ALL, OPERATIONS, Operation, find_operation
+from hba.operations import ALL, OPERATIONS, STAGED, Operation, find_operation
 from hba.operations.operation import WALK
 from hba.policy.space import LARGEST_LOGIT, SearchSpace
 from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER, Hyperparameter
@@ -43,15 +44,30 @@ PBA_RANGES: Mapping[str, tuple[float, float] | None] = MappingProxyType(
 )
 """PBA's operations in its own order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
 
+RECIPE = (
+    *("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop"),
+    *("Hue", "Saturation", "Blur", "Noise", "Erase", "Mixup", "CutMix"),
+)
+"""What the space `recipe` has beside the walk: what people decide by hand for a set of images."""
+
 SPACES: Mapping[str, SearchSpace] = MappingProxyType(
     {
         "hba": SearchSpace(),
         "pba": SearchSpace(
             tuple(OPERATIONS[name].with_range(magnitude_range) for name, magnitude_range in PBA_RANGES.items())
         ),
+        "recipe": SearchSpace(
+            (
+                *(row for row in OPERATIONS.values() if row.name != "Cutout"),
+                *(row for row in STAGED.values() if row.name in RECIPE),
+            )
+        ),
+        "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
     }
 )
-"""`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation."""
+"""`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation. `recipe`: the walk of
+hba without Cutout, which Erase replaces, and RECIPE. `full`: all operations of hba.
+"""
 
 
 SEARCHED_COUNT = (0.2, 0.3, 0.4, 0.1)
@@ -64,27 +80,100 @@ def search_space(
     interpolation: str = "nearest",
     searches_count: bool = False,
     regularizers: tuple[Hyperparameter, ...] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> SearchSpace:
     """A named space, or one over some of its operations, and over registered ones, in the order given.
 
-    operations: names; `all` stands for those of the named space; None is all of them. interpolation: nearest or
-    bilinear, of the operations that move pixels. searches_count: how many operations an image gets is any distribution
-    over 0 to 3, or to as many as there are slots. regularizers: what is tuned beside the operations.
+    operations: names; `all` stands for those of the named space, `-Name` leaves one out; None is all of them.
+    interpolation: nearest or bilinear, of the operations of the walk that move pixels. searches_count: how many of the
+    walk an image gets is any distribution over 0 to 3, or to as many as there are slots. regularizers: what is tuned
+    beside the operations. ranges: by operation, the first and the last magnitude to search between.
     """
     if name not in SPACES:
         raise SettingsError(unknown("search space", name, SPACES))
     space = SPACES[name]
-    chosen: list[Operation] = []
-    own = {operation.name: operation for operation in space.operations}
-    for wanted in [ALL] if operations is None else operations:
-        chosen += own.values() if wanted == ALL else [own[wanted] if wanted in own else find_operation(wanted)]
-    count = space.count_probabilities
-    if searches_count:
+    chosen = _chosen(space, [ALL] if operations is None else list(operations))
+    for one, magnitudes in (ranges or {}).items():
+        chosen[one] = _ranged(_named(one, chosen, "ranges"), magnitudes)
+    n_slots = space.copies * sum(operation.stage == WALK for operation in chosen.values())
+    count = space.count_probabilities if n_slots else (1.0,)
+    if searches_count and n_slots:
         # What is wanted of more operations than there are slots goes to the last.
-        most = min(len(chosen) * space.copies, len(SEARCHED_COUNT) - 1)
+        most = min(n_slots, len(SEARCHED_COUNT) - 1)
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
-    chosen = [operation.with_interpolation(interpolation) for operation in chosen]
-    return SearchSpace(tuple(chosen), space.copies, count, searches_count, regularizers)
+    found = tuple(operation.with_interpolation(interpolation) for operation in chosen.values())
+    return SearchSpace(found, space.copies, count, searches_count and n_slots > 0, regularizers)
+
+
+def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
+    """By name, the operations of a list. A list that begins by leaving one out begins with all."""
+    own, found = {one.name: one for one in space.operations}, dict[str, Operation]()
+    for name in [ALL, *names] if names and names[0].startswith("-") else names:
+        # What is left out is looked up too, so that an unknown name is refused as such.
+        known = own.values() if name == ALL else [own.get(name) or find_operation(name.removeprefix("-"))]
+        for one in () if name.startswith("-") else known:
+            if one.name in found:
+                raise SettingsError(f"operations must name each operation once, got {one.name} twice")
+            found[one.name] = one
+    for name in (name.removeprefix("-") for name in names if name.startswith("-")):
+        if found.pop(name, None) is None:
+            raise SettingsError(f"operations must leave out one that is among them, once, got -{name}")
+    if not found:
+        raise SettingsError(f"operations must be at least one, got none of {','.join(names) or 'an empty list'}")
+    return found
+
+
+def _named(name: str, operations: Mapping[str, Operation], setting: str) -> Operation:
+    """The operation of a name in a setting."""
+    if name not in operations:
+        raise SettingsError(f"{setting} must name operations of the search: {unknown('operation', name, operations)}")
+    return operations[name]
+
+
+def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
+    """The operation with another range, as far as its magnitudes have a meaning.
+
+    The walk's may be larger than in hba's spaces. Others are largest changes, and shares.
+    """
+    own = operation.magnitude_range
+    if own is None:
+        raise SettingsError(f"ranges must name operations with a magnitude, but {operation.name} has none")
+    least, most = min(0.0, *own) if operation.stage == WALK else min(own), max(own)
+    if not all(least <= end <= (math.inf if operation.stage == WALK else most) for end in magnitudes):
+        limits = f"be at least {least:g}" if operation.stage == WALK else f"lie in [{least:g}, {most:g}]"
+        raise SettingsError(f"ranges of {operation.name} must {limits}, got {magnitudes[0]:g}:{magnitudes[1]:g}")
+    return operation.with_range(magnitudes)
+
+
+def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | None) -> Tensor:
+    """Logits (n,) of a start, with those of some operations replaced; they lie within 3.
+
+    start: by `Name` or `Name.probability` and `Name.magnitude`, the value of all copies in natural units. Raises
+    SettingsError for a name that the space lacks, and for a value outside its range.
+    """
+    logits, names = logits.clone(), space.names
+    operations = {one.name: one for one in space.operations}
+    for key, value in (start or {}).items():
+        name, _, kind = key.partition(".")
+        kind, operation = kind or "probability", _named(name, operations, "start")
+        columns = [names.index(column) for one in space.prefixes(operation) if (column := f"{one}.{kind}") in names]
+        if not columns:
+            known = "probability" if operation.magnitude_range is None else "probability and magnitude"
+            raise SettingsError(f"start must give what an operation has; {name} has {known}, got {key}")
+        first, last = space.ranges[columns[0]]
+        low, high = sorted((first, last))
+        if not low <= value <= high:
+            raise SettingsError(f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}")
+        place = (value - first) / (last - first) if low < high else 0.5
+        logits[columns] = _logit(place)
+    return logits
+
+
+def _logit(place: float) -> float:
+    """Of a place in a range, in [0, 1], away from its ends, where there is no gradient."""
+    end = 1 / (1 + math.exp(LARGEST_LOGIT))
+    place = min(max(place, end), 1 - end)
+    return math.log(place / (1 - place))
 
 
 RANDAUGMENT_STRENGTH = 0.3

@@ -139,7 +139,8 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         if regularizers and not self.tunes_operations:
             return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
         searches_count = self.algorithm.count == "searched"
-        return search_space(self.space, self.operations, self.interpolation, searches_count, regularizers)
+        names = self.space, self.operations, self.interpolation
+        return search_space(*names, searches_count, regularizers, self.ranges)
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

@@ -37,7 +37,7 @@ from hba.training.metrics import measure
 
 PRETRAINED = "pretrained weights"
 """In an identity: the hash of the weights, if there are any."""
-OF_SPACE = ("space", "operations", "interpolation", "count")
+OF_SPACE = ("space", "operations", "ranges", "interpolation", "count")
 """Settings that a search space of your own replaces."""
 Metrics = dict[str, float | None]
 

@@ -32,6 +32,7 @@ from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import started
 from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
@@ -135,7 +136,8 @@ def chosen_config(
         else:
             found = SearchConfig.from_preset(values, preset, paper=paper).resolved()
         # Names of spaces and operations are checked before images are read.
-        found.search_space()
+        searched = space if isinstance(space, SearchSpace) else found.search_space()
+        started(searched, searched.initial(), found.start)
         return found
 
     if isinstance(data, SearchData):

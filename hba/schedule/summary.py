@@ -30,7 +30,7 @@ from hba.operations import Operation
 from hba.operations.operation import WALK
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import of_row, randaugment
+from hba.policy.spaces import of_row, randaugment, started
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
@@ -146,14 +146,17 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     settings: Any = schedule.provenance.get("settings")
     try:
         if (start := settings.get("init_from")) is not None:
-            return of_row(schedule.space, start["values"])
-        if settings.get("init") == "randaugment":
-            return randaugment(schedule.space)
-        fraction = number_of(settings.get("initial_fraction"), 0, 1)
+            found = of_row(schedule.space, start["values"])
+        elif settings.get("init") == "randaugment":
+            found = randaugment(schedule.space)
+        elif (fraction := number_of(settings.get("initial_fraction"), 0, 1)) is not None:
+            found = schedule.space.initial(fraction)
+        else:
+            return None
+        return started(schedule.space, found, settings.get("start"))
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
         # Provenance may have been written by any program.
         return None
-    return None if fraction is None else schedule.space.initial(fraction)
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:

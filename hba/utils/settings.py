@@ -50,6 +50,23 @@ def words(given: Any) -> Any:
     return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
 
 
+def pairs(given: Any, form: str = "NAME=VALUE") -> Any:
+    """A text such as `a=1,b=2:3` as a dictionary, in which what colons separate is a list; anything else unchanged.
+
+    Raises SettingsError for a part that has not the form, which has colons where all values must, and for a name given
+    twice.
+    """
+    if not isinstance(given, str):
+        return given
+    found: dict[str, Any] = {}
+    for part in words(given):
+        name, is_pair, value = (text.strip() for text in part.partition("="))
+        if not (name and is_pair and value) or part.count(":") != form.count(":") or name in found:
+            raise SettingsError(f"must be {form}, separated by commas, each name once, got {part}")
+        found[name] = value.split(":") if ":" in form else value
+    return found
+
+
 def whole_number(name: str, given: Any) -> int:
     """A Python, NumPy or torch integer as int; SettingsError for anything else, also for True and 2.0."""
     try:

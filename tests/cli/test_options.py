@@ -9,7 +9,7 @@ import pytest
 from commands import command_of, refusal_of, run
 from hba.cli.help import COMMON
 from hba.cli.main import COMMANDS
-from hba.cli.options import duration
+from hba.cli.options import FLAGS, duration
 
 import hba
 from hba.algorithms import ALGORITHMS
@@ -35,7 +35,7 @@ def options_in(*arguments: str) -> dict[str, str]:
 
 
 def option_of(setting: str) -> str:
-    return "--" + setting.replace("_", "-")
+    return "--" + FLAGS.get(setting, setting).replace("_", "-")
 
 
 def test_every_command_is_listed_and_has_help() -> None:
@@ -94,7 +94,8 @@ VALUES: dict[str, Any] = {
     "image_size": 40, "train_size": 300, "val_size": 100, "split_seed": 7, "data_root": "else where", "download": True,
     "skip_broken": True, "model": "resnet-18", "epochs": 12, "learning_rate": 0.125, "flip": False, "crop_padding": 0,
     "sharing": "conv+bn", "val_steps": 0, "seed": 4294967295, "space": "pba",
-    "operations": "Rotate,Color", "fill": "0.25,0.5,1", "algorithm": "population", "weight_sigma": 0.25,
+    "operations": "-Rotate,-Color", "start": "Invert=0.5", "ranges": "ShearX=0:0.1",
+    "fill": "0.25,0.5,1", "algorithm": "population", "weight_sigma": 0.25,
     "baseline_like": "svhn", "learning_rate_schedule": "plateau", "lambda_betas": "0.5,0.75", "levels": "-5,1000.5",
     "init_from": "digits", "pretrained": "weights.pth", "freeze": "2", "fast": True, "val_batch_size": "half",
     "tune": "augmentation,cutout",
@@ -104,8 +105,8 @@ VALUES: dict[str, Any] = {
 def as_options(values: dict[str, Any]) -> list[str]:
     options = []
     for name, value in values.items():
-        dashed = name.replace("_", "-")
-        options += [f"--{'' if value else 'no-'}{dashed}"] if isinstance(value, bool) else [f"--{dashed}", str(value)]
+        flag = option_of(name)
+        options += [flag if value else f"--no-{flag[2:]}"] if isinstance(value, bool) else [flag, str(value)]
     return options
 
 

@@ -248,7 +248,7 @@ def test_a_shell_completes_commands_options_and_names() -> None:
         (("search", "--lambda-l"), {"--lambda-learning-rate"}),
         (("search", "cif"), {"cifar10", "cifar100", "cif"}),
         (("search", "--model", "wrn-4"), {"wrn-40-2"}),
-        (("search", "--space", ""), {"hba", "pba"}),
+        (("search", "--space", ""), set(SPACES)),
         (("search", "--operations", "Rotate,Co"), {"Rotate,Contrast", "Rotate,Color"}),
         (("search", "--preset", ""), set(SEARCH_PRESETS)),
         (("show", "dig"), {"digits", "dig"}),

@@ -11,9 +11,9 @@ from paper_table import PAPER_RANGES
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, register_operation
+from hba.operations import OPERATIONS, STAGED, Operation, register_operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, of_row, randaugment, search_space
+from hba.policy.spaces import RECIPE, SPACES, of_row, randaugment, search_space
 from hba.regularization.regularizer import Hyperparameter
 
 PBA_TABLE = {
@@ -39,7 +39,7 @@ def lower_and_upper(space: SearchSpace, dtype: torch.dtype) -> tuple[Tensor, Ten
 
 
 def test_the_named_spaces_are_their_sources_tables() -> None:
-    assert list(SPACES) == ["hba", "pba"]
+    assert list(SPACES) == ["hba", "pba", "recipe", "full"]
     assert search_space("hba") == search_space() == SearchSpace()
     for name, table in (("hba", PAPER_RANGES), ("pba", PBA_TABLE)):
         space = SPACES[name]
@@ -52,6 +52,13 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
         assert [one.with_interpolation("nearest") for one in bilinear.operations] == list(space.operations)
     with pytest.raises(SettingsError, match="did you mean hba"):
         search_space("HBA")
+    recipe, full = SPACES["recipe"], SPACES["full"]
+    assert {one.name for one in full.operations} == {*OPERATIONS, *STAGED}
+    assert {one.name for one in recipe.walk} == {*OPERATIONS} - {"Cutout"}
+    assert {one.name for one in recipe.operations} - {*OPERATIONS} == {*RECIPE} & {*STAGED}
+    for space in (recipe, full):
+        assert (space.copies, space.count_probabilities) == (2, (0.2, 0.3, 0.5))
+    assert search_space("recipe", searches_count=True).count_probabilities == (0.2, 0.3, 0.4, 0.1)
 
 
 def test_columns_are_named_by_operation_copy_and_kind() -> None:
@@ -146,11 +153,41 @@ def test_operations_are_chosen_by_name_and_registered_ones_too() -> None:
         (["Rotate", "Rotate"], "Rotate"),
         ([], "at least one"),
         (["rotate"], "did you mean Rotate"),
+        (["all", "Rotate"], "Rotate twice"),
+        (["-rotate"], "did you mean Rotate"),
+        (["-HorizontalFlip"], "-HorizontalFlip"),
+        (["-Rotate", "-Rotate"], "-Rotate"),
+        (["Rotate", "-Rotate"], "at least one"),
     ):
         with pytest.raises(SettingsError, match=named):
             search_space("pba", operations)
+    for names in (["-Rotate"], ["all", "-Rotate"]):
+        assert search_space("pba", names).operations == pba[1:]
+    assert search_space("pba", ["-Rotate", "HorizontalFlip"]).operations == (STAGED["HorizontalFlip"], *pba[1:])
+    assert search_space("pba", ["Color", "Rotate", "-Color"]).operations == pba[:1]
+    flips = search_space("recipe", ["HorizontalFlip", "CutMix"], searches_count=True)
+    assert (flips.walk, flips.count_probabilities, flips.searches_count) == ((), (1.0,), False)
     assert search_space("hba", ["Rotate"], searches_count=True).count_probabilities == (0.2, 0.3, 0.5)
     assert search_space(searches_count=True).names[-3:] == tuple(f"count.{k}.probability" for k in (1, 2, 3))
+
+
+def test_ranges_are_those_in_which_magnitudes_are_searched() -> None:
+    given = {"Rotate": (0.0, 180.0), "Posterize": (8.0, 4.0), "ResizedCrop": (1.0, 0.5), "CutMix": (1.0, 1.0)}
+    space = search_space("recipe", ranges=given)
+    assert {one.name: one.magnitude_range for one in space.operations if one.name in given} == given
+    middle = dict(zip(space.names, space.decode(space.initial(0.5)).tolist(), strict=True))
+    assert (middle["Rotate.2.magnitude"], middle["CutMix.magnitude"]) == (90.0, 1.0)
+    assert middle["ResizedCrop.magnitude"] == pytest.approx(0.75)
+    for name, magnitudes, message in (
+        ("Rotatee", (0.0, 1.0), "did you mean Rotate"),
+        ("Cutout", (0.0, 0.1), "Cutout"),
+        ("Invert", (0.0, 1.0), "Invert has none"),
+        ("Rotate", (-1.0, 1.0), "at least 0, got -1:1"),
+        ("Mixup", (0.0, 2.0), r"Mixup must lie in \[0, 1\], got 0:2"),
+        ("ResizedCrop", (1.0, 0.0), "ResizedCrop"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            search_space("recipe", ranges={name: magnitudes})
 
 
 def both(searches_count: bool = True) -> SearchSpace:

@@ -66,7 +66,7 @@ def test_mean_probabilities_are_those_of_scipy_and_magnitudes_stay(spread: float
 
 
 @pytest.mark.parametrize("spread", [0.5, 3.0])
-@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED], ids=["hba", "pba", "counted"])
+@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED], ids=[*SPACES, "counted"])
 def test_what_is_at_an_end_of_its_range_stays_there(space: SearchSpace, spread: float) -> None:
     for infinite in (math.inf, -math.inf):
         values = space.decode(torch.full((space.n,), infinite))
@@ -101,7 +101,7 @@ def test_the_logits_of_magnitudes_are_normal_around_that_of_the_row(
         assert abs(share - quantile) < SIGMAS * math.sqrt(quantile * (1 - quantile) / N_DRAWS)
 
 
-@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED, SearchSpace(copies=1)], ids=["hba", "pba", "k", "one"])
+@pytest.mark.parametrize("space", [*SPACES.values(), COUNTED, SearchSpace(copies=1)], ids=[*SPACES, "k", "one"])
 @pytest.mark.parametrize("batched", [False, True])
 def test_a_spread_of_0_is_none_to_the_last_bit(space: SearchSpace, batched: bool) -> None:
     row = row_of(space).expand(60, -1) if batched else row_of(space)

@@ -12,7 +12,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import LEAST_PROBABILITY, SPACES, of_row, randaugment, search_space
+from hba.policy.spaces import LEAST_PROBABILITY, SPACES, of_row, randaugment, search_space, started
 
 SIDE = 1000
 N_DRAWS = 40_000
@@ -134,3 +134,35 @@ def test_a_row_of_a_schedule_is_taken_by_name_and_clamped() -> None:
     with pytest.raises(SettingsError, match="Rotate"):
         of_row(search_space(operations=["Rotate"]), {"Invert.1.probability": 0.5, "count.1.probability": 0.5})
     assert math.isclose(start["Invert.1.probability"], LEAST_PROBABILITY, rel_tol=1e-5)
+
+
+def test_a_start_of_some_operations_replaces_theirs() -> None:
+    space, end = search_space("recipe", ranges={"Posterize": (8.0, 4.0)}), torch.tensor(3.0).sigmoid().item()
+    before = randaugment(space)
+    given = {
+        **{"HorizontalFlip": 0.5, "VerticalFlip.probability": 0.0, "ResizedCrop.magnitude": 0.6, "CutMix": 1.0},
+        **{"Rotate.magnitude": 12.0, "Posterize": 0.7, "Posterize.magnitude": 5.0},
+    }
+    logits = started(space, before, given)
+    start = dict(zip(space.names, space.decode(logits.double()).tolist(), strict=True))
+    expected = {
+        **{"HorizontalFlip.probability": 0.5, "VerticalFlip.probability": 1 - end, "ResizedCrop.magnitude": 0.6},
+        "CutMix.probability": end,
+        **{f"Rotate.{copy}.magnitude": 12.0 for copy in (1, 2)},
+        **{f"Posterize.{copy}.probability": 0.7 for copy in (1, 2)},
+        **{f"Posterize.{copy}.magnitude": 5.0 for copy in (1, 2)},
+    }
+    assert {name: start[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    others = [name not in expected for name in space.names]
+    assert torch.equal(logits[others], before[others])
+    for name, value, message in (
+        ("Rotatee", 0.5, "did you mean Rotate"),
+        ("HorizontalFlip", 1.5, r"HorizontalFlip.probability must lie in \[0, 1\], got 1.5"),
+        ("Rotate.magnitude", 31.0, r"Rotate.magnitude must lie in \[0, 30\], got 31"),
+        ("Posterize.magnitude", 3.0, r"\[4, 8\]"),
+        ("HorizontalFlip.magnitude", 0.5, "HorizontalFlip has probability, got"),
+        ("Rotate.1.magnitude", 0.5, "probability and magnitude, got"),
+        ("Mixup.magnitude", 1.1, "Mixup.magnitude"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            started(space, before, {name: value})

@@ -15,6 +15,7 @@ from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, randaugment
+from hba.schedule.summary import start_of
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -37,6 +38,29 @@ def test_a_named_space_begins_where_it_says(paper: bool, solarize: float, poster
     named = dict(zip(schedule.space.names, schedule.values[0], strict=True))
     assert named["Solarize.1.magnitude"] == pytest.approx(solarize, rel=1e-5)
     assert named["Posterize.2.magnitude"] == pytest.approx(posterize, rel=1e-5)
+
+
+def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> None:
+    start = {"HorizontalFlip": 0.25, "ResizedCrop.magnitude": 0.5, "Rotate.magnitude": 100.0}
+    settings: dict[str, Any] = {
+        **{"operations": "HorizontalFlip,ResizedCrop,Rotate", "ranges": {"Rotate": (0, 180)}, "start": start},
+        **{"epochs": 2, "init": "randaugment"},
+    }
+    whole = found(run(**settings))
+    run(tmp_path, **settings, callback=StopAfter(1))
+    loaded = found(run(tmp_path, resume=True, epochs=2))
+    np.testing.assert_array_equal(loaded.values, whole.values)
+    began = start_of(hba.load_policy(tmp_path))
+    assert began is not None
+    named = dict(zip(loaded.space.names, began, strict=True))
+    assert named["HorizontalFlip.probability"] == pytest.approx(0.25)
+    assert named["Rotate.2.magnitude"] == pytest.approx(100.0)
+    assert named["Rotate.2.probability"] == pytest.approx(0.5)
+    assert loaded.space.walk[0].magnitude_range == (0.0, 180.0)
+    with pytest.raises(SettingsError, match="start"):
+        run(tmp_path, resume=True, start="HorizontalFlip=0.5")
+    with pytest.raises(SettingsError, match="HorizontalFlip"):
+        run(space=SearchSpace(), start="HorizontalFlip=0.5")
 
 
 def test_your_own_operation_is_searched_resumed_saved_and_loaded(
