@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hba.exports.torchvision_code import Place, Tables
 from hba.operations.geometric import Maps, affine_maps, warp
@@ -46,6 +47,7 @@ class Operation(NamedTuple):
         """New images. magnitude (N,), fill (C,), position (N, P) random numbers in [0, 1)."""
         if self.interpolation:
             return warp(images, affine_maps(self, magnitude, position, *images.shape[2:]), fill, self.interpolation)
+        position = position[:, : self.n_uniforms]
         takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.n_uniforms > 0))
         result: Tensor = self.function(images, *(argument for argument, is_taken in takes if is_taken))
         return result
@@ -53,19 +55,33 @@ class Operation(NamedTuple):
 
 def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[str, Tensor]:
     """For each image, what to do in at most S steps: slots (B, S), -1 for nothing; signed magnitudes (B, S); positions
-    (B, S, 2). An image may get K operations; of the slots in a random order, the first K that fire are applied.
+    (B, S, P). On the walk, an image may get K operations; of the slots in a random order, the first K that fire are
+    applied. Every other slot has a step of its own, before or after the walk.
     """
-    n_slots, most = len(row.slots), len(row.limits)
+    n_slots, most, (width, other_width) = len(row.slots), len(row.limits), row.n_uniforms
+    walk = torch.arange(n_slots, device=device)[row.walk]
+    others = torch.tensor([one for one in range(n_slots) if one not in range(n_slots)[row.walk]], device=device).long()
     probabilities, limits = (torch.tensor(one, device=device) for one in (row.probabilities, row.limits))
     signed = torch.tensor([slot.operation.signed for slot in row.slots], device=device)
     columns = torch.tensor([slot[1:] for slot in row.slots], device=device)
-    fires = torch.rand(n_images, n_slots, device=device) < probabilities
-    order = torch.where(fires, torch.rand(n_images, n_slots, device=device), 2.0)
-    keys, slots = order.topk(most, dim=1, largest=False, sorted=True)
+    fires = torch.rand(n_images, len(walk), device=device) < probabilities[walk]
+    order = torch.where(fires, torch.rand(n_images, len(walk), device=device), 2.0)
+    keys, on_walk = order.topk(most, dim=1, largest=False, sorted=True)
     count = (torch.rand(n_images, 1, device=device) >= limits).sum(dim=1, keepdim=True)
-    applied = (keys <= 1) & (torch.arange(most, device=device) < count)
-    negated = signed[slots] & (torch.rand(n_images, most, device=device) < 0.5)
-    positions = torch.rand(n_images, most, 2, device=device)
+    reached = (keys <= 1) & (torch.arange(most, device=device) < count)
+    is_minus = torch.rand(n_images, most, device=device) < 0.5
+    positions = torch.rand(n_images, most, width, device=device)
+    other_fires = torch.rand(n_images, len(others), device=device) < probabilities[others]
+    other_positions = torch.rand(n_images, len(others), other_width, device=device)
+
+    def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
+        first = row.walk.start
+        return torch.cat([of_others[:, :first], of_walk, of_others[:, first:]], dim=1)
+
+    slots, applied = around(others.expand(n_images, -1), walk[on_walk]), around(other_fires, reached)
+    negated = signed[slots] & around(torch.zeros_like(other_fires), is_minus)
+    widest = max(width, other_width)
+    positions = around(*(pad(one, (0, widest - one.shape[2])) for one in (other_positions, positions)))
     magnitudes, low, high, logits, widths = columns[slots].unbind(2)
     if row.is_spread:
         moved = low.lerp(high, (logits + widths * torch.randn(magnitudes.shape, device=device)).sigmoid())
