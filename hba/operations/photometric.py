@@ -94,7 +94,7 @@ def gamma(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     return images.pow(exponent.to(images.dtype)[:, None, None, None])
 
 
-def gray(images: Tensor) -> Tensor:
+def grayscale(images: Tensor) -> Tensor:
     """The luma in all channels. Ref: PIL's mode L, not rounded; torchvision's rgb_to_grayscale has 0.2989 for red."""
     return images.clone() if images.shape[1] == 1 else luma(images).clamp_(0, 1).repeat(1, 3, 1, 1)
 

@@ -53,7 +53,7 @@ _ROWS = (
         "Saturation", photometric.saturation, (0.0, 1.0), "largest change of the factor", pil="ImageEnhance.Color"
     ),
     _drawn_any("Gamma", photometric.gamma, (0.0, 1.0), "largest log2 of the exponent", pil="torchvision adjust_gamma"),
-    _color("Gray", photometric.gray, pil="ImageOps.grayscale"),
+    _color("Gray", photometric.grayscale, pil="ImageOps.grayscale"),
     _drawn_any(
         "Blur",
         photometric.blur,
