@@ -24,20 +24,17 @@ if TYPE_CHECKING:
     FILL: Mapping[int, tuple[float, ...]]
 
 
-def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """0, 1, ..., n - 1."""
-    return torch.arange(n, dtype=dtype, device=device)
-
-
 class Operation(NamedTuple):
     """One image operation: its function on images (N, C, H, W), and what that takes after them, a row for each image.
 
     interpolation: nearest or bilinear, of an operation that moves pixels; the function returns the coefficients of its
-    affine map then, from magnitudes, height and width. signed: the magnitude is negated with probability 0.5.
+    affine map then, from magnitudes, height and width. moves_pixels: where to is not known, without an interpolation.
+    signed: the magnitude is negated with probability 0.5.
     """
 
     function: Callable[..., Any]
     interpolation: str | None = None
+    moves_pixels: bool = False
     has_magnitude: bool = False
     signed: bool = False
     uses_fill: bool = False

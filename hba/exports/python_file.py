@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import symtable
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from torch.nn.functional import pad
 
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
-from hba.operations import Operation, color, geometric, on_pil
+from hba.operations import Operation, color, distortion, erasing, geometric, on_pil, photometric
 from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
 from hba.operations.registration import function_path
@@ -65,15 +66,16 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule)
     fill: dict[Any, tuple[float, ...]]
-    modules: tuple[ModuleType, ...] = (on_pil, single_image, torchvision_code)
+    modules: tuple[ModuleType, ...] = (color, photometric, distortion, erasing)
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
 
-        modules = (geometric, color, single_image, torchvision_code, kornia_code)
+        modules += (geometric, single_image, torchvision_code, kornia_code)
         fill = {n: color_for(n, schedule.fill) for n in (1, 3)}
     else:
-        fill = {mode: tuple(round(255 * one) for one in color_for(len(mode), schedule.fill)) for mode in ("L", "RGB")}
+        modules += (on_pil, single_image, torchvision_code)
+        fill = {mode: color_for(len(mode), schedule.fill) for mode in ("L", "RGB")}
     rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
     origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
@@ -106,7 +108,8 @@ def _harmless(text: str) -> str:
 
 
 def _source(code: str, modules: Sequence[ModuleType]) -> str:
-    """The imports, functions, classes and constants of the modules that code needs, in their order.
+    """The imports, functions, classes and constants of the modules that code needs, in their order; of two with one
+    name, that of the later module.
 
     Of two definitions of a name, the last counts. Imports of hba are left out, and so are comments for type checkers
     and linters.
@@ -126,7 +129,7 @@ def _source(code: str, modules: Sequence[ModuleType]) -> str:
                 first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
                 found = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
                 found = re.sub(r"  # (type: ignore|noqa).*", "", found)
-                inner_imports = r"^ +(from hba\.\S+ import .*|import torch)\n\n?"
+                inner_imports = r"^ +(from hba\.\S+ import .*|import torch)\n\n?|^@device_constant\n"
                 definitions[node.name] = re.sub(inner_imports, "", found, flags=re.MULTILINE)
             elif isinstance(node, ast.Assign):
                 definitions[ast.unparse(node.targets[0])] = ast.unparse(node)
@@ -140,25 +143,36 @@ def _source(code: str, modules: Sequence[ModuleType]) -> str:
 
 
 def _names(code: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    """Names that code takes from its module."""
+
+    def read_in(table: symtable.SymbolTable) -> set[str]:
+        is_module = table.get_type() == "module"
+        own = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (is_module or one.is_global())}
+        return own.union(*map(read_in, table.get_children()))
+
+    return read_in(symtable.symtable(code, "exported.py", "exec"))
 
 
 def _operation_text(one: Operation, on_batches: bool) -> str:
     """An operation as the file's own Operation."""
+    interpolation, flags = one.interpolation, {}
     if on_batches:
-        first, last = one.function.__name__, f'interpolation="{one.interpolation}"'
+        first, last = one.function.__name__, f'interpolation="{interpolation}"'
         if one.kernel in color.KERNELS:
             first = f"partial({color.KERNELS[one.kernel].__name__}, {first})"
+    elif one.on_pil is None:
+        first, last, flags = one.function.__name__, "", {"on_batches": True}
     else:
-        first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(one.interpolation).upper()}"
-    flags = {
+        first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(interpolation).upper()}"
+    flags |= {
+        "moves_pixels": one.moves_pixels and not interpolation,
         "has_magnitude": one.magnitude_range is not None,
         "signed": one.signed,
         "uses_fill": one.uses_fill,
     }
     arguments = [first, *(f"{name}=True" for name, is_set in flags.items() if is_set)]
     arguments += [f"n_uniforms={one.n_uniforms}"] if one.n_uniforms else []
-    return f"Operation({', '.join([*arguments, last] if one.interpolation else arguments)})"
+    return f"Operation({', '.join([*arguments, last] if interpolation else arguments)})"
 
 
 def _pil_name(function: Any) -> str:

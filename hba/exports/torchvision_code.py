@@ -21,16 +21,24 @@ from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: "Tables"
-    FILL: Mapping[str, tuple[int, ...]]
+    FILL: Mapping[str, tuple[float, ...]]
+
+
+def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """0, 1, ..., n - 1."""
+    return torch.arange(n, dtype=dtype, device=device)
 
 
 class Operation(NamedTuple):
     """One image operation: its function on a PIL image, and what that takes after the image.
 
-    signed: the magnitude is negated with probability 0.5. resampling: PIL's filter, where pixels are moved.
+    on_batches: the function takes images (1, C, H, W), float in [0, 1], instead. signed: the magnitude is negated with
+    probability 0.5. resampling: PIL's filter, where pixels are moved.
     """
 
-    function: Callable[..., Image.Image]
+    function: Callable[..., Any]
+    on_batches: bool = False
+    moves_pixels: bool = False
     has_magnitude: bool = False
     signed: bool = False
     uses_fill: bool = False
@@ -38,16 +46,21 @@ class Operation(NamedTuple):
     resampling: Image.Resampling | None = None
 
     def apply_to_pil(
-        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, ...]
+        self, image: Image.Image, magnitude: float, fill: tuple[float, ...], position: tuple[float, ...]
     ) -> Image.Image:
-        """A new image. fill: grey levels, one per channel. position: in [0, 1) of width and height."""
-        takes = (
-            (magnitude, self.has_magnitude),
-            (fill, self.uses_fill),
-            (position, self.n_uniforms > 0),
-            (self.resampling, self.resampling is not None),
-        )
-        return self.function(image, *(argument for argument, is_taken in takes if is_taken))
+        """A new image. fill: in [0, 1], one number per channel. position: random numbers in [0, 1)."""
+        if self.on_batches:
+            precision = torch.float64 if self.moves_pixels else torch.float32
+            numbers = torch.tensor([magnitude], dtype=precision), torch.tensor(fill), torch.tensor([position])
+            changed = self.function(TF.pil_to_tensor(image)[None] / 255, *self._taken(*numbers))[0]
+            return TF.to_pil_image(changed.mul(255).round().clamp(0, 255).byte(), mode=image.mode)
+        taken = self._taken(magnitude, tuple(round(255 * one) for one in fill), position)
+        result: Image.Image = self.function(image, *taken, *([] if self.resampling is None else [self.resampling]))
+        return result
+
+    def _taken(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
+        takes = (magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.n_uniforms > 0)
+        return [argument for argument, is_taken in takes if is_taken]
 
 
 class Tables(NamedTuple):
@@ -143,7 +156,7 @@ class Place:
 class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     """Augments one image by the policy of the current place in the schedule; returns it in the same form.
 
-    fill: by the mode of an image, the grey levels of what geometric operations and Cutout uncover.
+    fill: by the mode of an image, the colour in [0, 1] of what operations uncover.
 
     Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
     which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
@@ -156,7 +169,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
 
     def __init__(
-        self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[str, tuple[int, ...]]
+        self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[str, tuple[float, ...]]
     ) -> None:
         super().__init__()
         self.begin(operations, tables, fill)
@@ -192,6 +205,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         if 0 in image.size:
             return result
         for operation, magnitude, position in drawn:
+            position = position[: operation.n_uniforms]
             result = operation.apply_to_pil(result, magnitude, self.fill[image.mode], position)
         return result
 
