@@ -15,6 +15,7 @@ from hba.data.folder import files_in
 from hba.data.reading import read_image
 from hba.errors import DataError, SettingsError
 from hba.exports import TARGETS, check, find_target
+from hba.exports.mixing import mixing_note
 from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
 from hba.report.findings import reach_line
@@ -107,6 +108,7 @@ def _some_of(folder: Path) -> list[Path]:
 @file_option("--out", help="The file to write. [default: beside the schedule, ending _torchvision.py, or as --to says]")
 @click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
 @click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
+@click.option("--without", metavar="NAMES", help="Operations outside of the walk to leave out: Perspective,Elastic.")
 @path_option(
     "--check",
     "check_on",
@@ -115,7 +117,13 @@ def _some_of(folder: Path) -> list[Path]:
     help="Compare the file with the schedule on these images: a file, or some of a folder. Not for albumentations.",
 )
 def export(
-    schedule: str, to: str, out: Path | None, epoch: int | None, average: bool, check_on: tuple[Path, ...]
+    schedule: str,
+    to: str,
+    out: Path | None,
+    epoch: int | None,
+    average: bool,
+    without: str | None,
+    check_on: tuple[Path, ...],
 ) -> None:
     """Write SCHEDULE for another library, as a file that does not need hba.
 
@@ -127,9 +135,11 @@ def export(
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
     Without --epoch and --average, it is the whole schedule. The values of what was tuned beside operations (dropout,
-    weight decay, ...) are only in json.
+    weight decay, ...) are only in json. Mixup and CutMix act on batches: the head of a Python file says how to mix.
     """
     loaded, target = hba.load_policy(schedule), find_target(to)
+    if without:
+        loaded = loaded.without(*without.split(","))
     if epoch is not None:
         if average:
             raise SettingsError("--epoch and --average exclude each other")
@@ -148,6 +158,8 @@ def export(
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:
         say(f"Left out: {left_out(loaded.space)}")
+    if (note := mixing_note(loaded)) and to != "json":
+        say(f"Left out: {note}")
     if target.differs:
         say(f"Not exact: {target.differs}")
     if images:

@@ -1,14 +1,17 @@
 """One row of a schedule as a pipeline of albumentations, in the JSON that its A.load reads.
 
-How many operations an image gets is drawn exactly, and so is which slot fires first, second, and so on, each by itself.
-These draws are independent, so the same slot can fire twice. A magnitude that is spread takes one of a few values that
-stand for equal shares of its distribution.
+How many operations of the walk an image gets is drawn exactly, and so is which slot fires first, second, and so on,
+each by itself. These draws are independent, so the same slot can fire twice. Operations of other stages
+(albumentations_stages.py) come before and after. A magnitude that is spread takes one of a few values that stand for
+equal shares of its distribution.
 
 Convention:
     A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
-    Every range has one value, so nothing but the place of a hole is drawn. Magnitudes are signed, in hba's units.
+    On the walk, every range has one value, so nothing but the place of a hole is drawn. Magnitudes are signed, in
+    hba's units.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -19,8 +22,10 @@ import torch
 from scipy.stats import norm
 
 from hba.errors import SettingsError
+from hba.exports.albumentations_stages import Transform, transform, transforms_up_to
 from hba.exports.python_file import builtin_operations
 from hba.operations import Operation
+from hba.operations.operation import WALK
 from hba.policy.draw import draw_steps
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
@@ -32,12 +37,6 @@ N_VALUES = 3
 DIGITS = 6
 SMOOTH_WEIGHTS = 13
 """Sum of the weights of PIL's SMOOTH, of which eight of nine are 1."""
-
-Transform = dict[str, Any]
-
-
-def transform(name: str, **arguments: Any) -> Transform:
-    return {"__class_fullname__": name, **arguments}
 
 
 def _fixed(value: float) -> list[float]:
@@ -96,24 +95,36 @@ def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) 
 
 
 def albumentations_file(schedule: Schedule) -> str:
-    """The pipeline's JSON. Raises SettingsError for a schedule of more than one policy, and for operations of your
-    own.
+    """The pipeline's JSON. Raises SettingsError for a schedule of more than one policy, for operations of your own, and
+    for those that albumentations cannot express.
     """
-    builtin_operations(schedule)
     row = row_of(schedule)
+    builtin_operations(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
+    side = schedule.provenance.get("image_size")
+    slots = zip(row.slots, row.probabilities, strict=True)
+    leaves = [list(_leaves(slot, fill, side)) if chance > 0 else [] for slot, chance in slots]
     augment: list[Transform] = []
-    for chance, shares in reversed(draw_steps(row.probabilities, row.limits)):
-        leaves = [
-            {**leaf, "p": round(share * part, DIGITS)}
-            for slot, share in zip(row.slots, shares, strict=True)
-            for leaf, part in _leaves(slot, fill)
-            if round(share * part, DIGITS) > 0
+    for chance, shares in reversed(draw_steps(row.probabilities[row.walk], row.limits)):
+        each = [
+            (leaf, share * part) for slot, share in zip(leaves[row.walk], shares, strict=True) for leaf, part in slot
         ]
-        if leaves:
-            one = transform("OneOf", transforms=leaves, p=1.0)
-            augment = [transform("Sequential", transforms=[one, *augment], p=round(chance, DIGITS))]
+        augment = _one_of([*each], chance, augment)
+    alone = [_one_of(one, chance) for one, chance in zip(leaves, row.probabilities, strict=True)]
+    before, after = alone[: row.walk.start], alone[row.walk.stop :]
+    augment = list(itertools.chain(*before, augment, *after))
     return json.dumps({"__version__": FORMAT, "transform": transform("Compose", transforms=augment, p=1.0)}) + "\n"
+
+
+def _one_of(leaves: list[tuple[Transform, float]], chance: float, then: Sequence[Transform] = ()) -> list[Transform]:
+    """With a chance, one of the leaves, each with its share, and then others; empty where nothing can happen."""
+    chosen = [{**leaf, "p": round(share, DIGITS)} for leaf, share in leaves if round(share, DIGITS) > 0]
+    if not chosen or round(chance, DIGITS) == 0:
+        return []
+    if len(chosen) == 1 and not then:
+        return [{**chosen[0], "p": round(chance, DIGITS)}]
+    one = transform("OneOf", transforms=chosen, p=1.0)
+    return [transform("Sequential", transforms=[one, *then], p=round(chance, DIGITS))]
 
 
 def row_of(schedule: Schedule) -> PlainRow:
@@ -128,14 +139,18 @@ def row_of(schedule: Schedule) -> PlainRow:
     return plain_row(schedule.space, values, spread if spread.any() else None)
 
 
-def _leaves(slot: PlainSlot, fill: tuple[int, ...]) -> Iterator[tuple[Transform, float]]:
+def _leaves(slot: PlainSlot, fill: tuple[int, ...], side: Any) -> Iterator[tuple[Transform, float]]:
     """Transforms of a slot that has fired, and the share of each."""
     magnitudes = [slot.magnitude]
     if slot.spread:
         at = norm.ppf((np.arange(N_VALUES) + 0.5) / N_VALUES)
         shares = 0.5 + 0.5 * np.tanh((slot.logit + slot.spread * at) / 2)
         magnitudes = (slot.low + (slot.high - slot.low) * shares).tolist()
-    signs = (1, -1) if slot.operation.signed else (1,)
     for magnitude in magnitudes:
-        for sign in signs:
-            yield transform_of(slot.operation, sign * magnitude, fill), 1 / (len(magnitudes) * len(signs))
+        if slot.operation.stage == WALK:
+            signed = (magnitude, -magnitude) if slot.operation.signed else (magnitude,)
+            found = [transform_of(slot.operation, one, fill) for one in signed]
+        else:
+            found = transforms_up_to(slot.operation, magnitude, fill, side)
+        for one in found:
+            yield one, 1 / (len(magnitudes) * len(found))

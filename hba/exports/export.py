@@ -39,7 +39,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "albumentations": Target(
             "_albumentations.json",
             lambda schedule, _: albumentations_file(schedule),
-            "only Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice for an image",
+            "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice",
         ),
         "json": Target(".json", lambda schedule, _: schedule.text(), has_regularizers=True),
     }

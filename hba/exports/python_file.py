@@ -14,9 +14,11 @@ from torch.nn.functional import pad
 
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
+from hba.exports.mixing import mixing_usage
 from hba.operations import Operation, color, distortion, erasing, geometric, on_pil, photometric
 from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
+from hba.operations.operation import MIXING
 from hba.operations.registration import function_path
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
@@ -26,6 +28,7 @@ from hba.utils.devices import VERSION
 FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
 {left}
 {usage}
+{mixing}
 hba {version} wrote it (hba export); export the schedule again rather than edit it.
 """
 
@@ -42,11 +45,11 @@ ON_IMAGES_USAGE = """\
     from {module} import transform
 
     policy = transform()
-    pipeline = v2.Compose([policy, v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+    pipeline = v2.Compose([policy, {flip}v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     for epoch in range(epochs):
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
 
-It needs torch, torchvision 0.19 or newer, and Pillow, and nothing else."""
+It needs torch, torchvision 0.19 or newer, {needs}, and nothing else."""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
@@ -55,6 +58,10 @@ ON_BATCHES_USAGE = """\
         augment[0].set_epoch(epoch, epochs)
 
 It needs torch and kornia 0.8 or newer, and nothing else."""
+
+
+OF_KORNIA = {"Blur", "Perspective"}
+"""Operations whose functions call kornia."""
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
@@ -76,6 +83,8 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     else:
         modules += (on_pil, single_image, torchvision_code)
         fill = {mode: color_for(len(mode), schedule.fill) for mode in ("L", "RGB")}
+    names = {one.name for one in operations}
+    needs = "Pillow, and kornia" if names & OF_KORNIA else "and Pillow"
     rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
     origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
@@ -84,7 +93,10 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
         n=len(operations),
         found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
         left=left,
-        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(module=module),
+        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
+            module=module, needs=needs, flip="" if "HorizontalFlip" in names else "v2.RandomHorizontalFlip(), "
+        ),
+        mixing=mixing_usage(schedule),
         version=VERSION,
         code=_source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules),
         numbers=numbers,
@@ -92,8 +104,16 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
 
 
 def builtin_operations(schedule: Schedule) -> Sequence[Operation]:
-    """The schedule's operations; SettingsError if one is not hba's, because its function is in another file."""
-    operations = schedule.space.operations
+    """The schedule's operations on single images.
+
+    Raises SettingsError if there is none, and if one is not hba's, because its function is in another file.
+    """
+    operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
+    if not operations:
+        raise SettingsError(
+            "the schedule has only Mixup and CutMix, which act on batches: export --to json, and mix by "
+            "schedule.batch_transform(n_classes)"
+        )
     if own := [one.name for one in operations if function_path(one) is not None]:
         raise SettingsError(
             f"{', '.join(own)} cannot be written into a file of its own: only the operations of hba can; export "
@@ -165,7 +185,7 @@ def _operation_text(one: Operation, on_batches: bool) -> str:
     else:
         first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(interpolation).upper()}"
     flags |= {
-        "moves_pixels": one.moves_pixels and not interpolation,
+        "moves_pixels": bool(one.moves_pixels) and not interpolation,
         "has_magnitude": one.magnitude_range is not None,
         "signed": one.signed,
         "uses_fill": one.uses_fill,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from hba.errors import ScheduleError
+from hba.operations.operation import WALK
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
@@ -18,7 +19,7 @@ from hba.schedule.mixing import BatchTransform
 from hba.schedule.transform import PolicyTransform
 from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
-from hba.utils.text import first_of
+from hba.utils.text import first_of, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,20 @@ class Schedule:
         space = SearchSpace((), count_probabilities=(1.0,), regularizers=self.space.regularizers)
         return self._columns(space, slice(self.space.n_of_policy, None))
 
-    def _columns(self, space: SearchSpace, columns: slice) -> "Schedule":
+    def without(self, *names: str) -> "Schedule":
+        """The same schedule without some operations outside of the walk, such as "Perspective" or "Mixup".
+
+        Raises ScheduleError for other names.
+        """
+        others = [one.name for one in self.space.operations if one.stage != WALK]
+        for name in names:
+            if name not in others:
+                raise ScheduleError(unknown("operation outside of the walk", name, others))
+        operations = tuple(one for one in self.space.operations if one.name not in names)
+        kept = [column for column, name in enumerate(self.space.names) if name.partition(".")[0] not in names]
+        return self._columns(dataclasses.replace(self.space, operations=operations), kept)
+
+    def _columns(self, space: SearchSpace, columns: slice | list[int]) -> "Schedule":
         return dataclasses.replace(self, space=space, values=self.values[:, columns], spread=self.spread[:, columns])
 
     def _checked(self, epoch: int) -> int:

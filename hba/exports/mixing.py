@@ -1,0 +1,54 @@
+"""What exports say about Mixup and CutMix, which act on batches with labels and are not in a file for single images."""
+
+from hba.schedule.mixing import LEAST_ALPHA, Mixing
+from hba.schedule.schedule import Schedule
+
+USAGE = """
+{names} mix batches with labels, so this file leaves them out. Mix in the training loop,
+with n classes{mean}:
+
+    mix = v2.RandomChoice([{mixes}, v2.Identity()], p=[{shares}])
+    images, labels = mix(images, labels)
+
+or the same by timm:
+
+    mix = timm.data.Mixup({timm}, label_smoothing=0.0, num_classes=n)
+
+or by hba, epoch by epoch: schedule.batch_transform(n).
+"""
+
+
+def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
+    """For Mixup and CutMix, as far as batches are mixed by them: the share of batches, and alpha; means over epochs."""
+    mean = Mixing.of(schedule.space, schedule.averaged().values[0])
+    mixup, alpha, cutmix, cutmix_alpha = (float(one) for one in vars(mean).values())
+    shares = {"Mixup": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
+    return {name: one for name, one in shares.items() if one[0] > 0 and one[1] >= LEAST_ALPHA}
+
+
+def mixing_note(schedule: Schedule) -> str:
+    """One line about what is left out; empty for a schedule without mixing."""
+    shares = _mean_shares(schedule)
+    if not shares:
+        return ""
+    each = (f"{name} ({share:.1%} of batches, alpha {alpha:.3g})" for name, (share, alpha) in shares.items())
+    return f"{' and '.join(each)}; mix batches with schedule.batch_transform(n_classes)"
+
+
+def mixing_usage(schedule: Schedule) -> str:
+    """How to mix with torchvision and timm, for the head of a file; empty for a schedule without mixing."""
+    shares = _mean_shares(schedule)
+    if not shares:
+        return ""
+    classes = {"Mixup": "MixUp", "CutMix": "CutMix"}
+    mixes = [f"v2.{classes[name]}(alpha={alpha:.4g}, num_classes=n)" for name, (_, alpha) in shares.items()]
+    together = sum(share for share, _ in shares.values())
+    alphas = [f"{name.lower()}_alpha={shares.get(name, (0.0, 0.0))[1]:.4g}" for name in classes]
+    switch = shares.get("CutMix", (0.0, 0.0))[0] / together
+    return USAGE.format(
+        names=" and ".join(shares),
+        mean=" and the means over epochs" if schedule.epochs > 1 else "",
+        mixes=", ".join(mixes),
+        shares=", ".join(f"{one:.4f}" for one in [*(share for share, _ in shares.values()), 1 - together]),
+        timm=", ".join([*alphas, f"prob={together:.4f}", f"switch_prob={switch:.4f}"]),
+    )
