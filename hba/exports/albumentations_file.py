@@ -22,7 +22,7 @@ import torch
 from scipy.stats import norm
 
 from hba.errors import SettingsError
-from hba.exports.albumentations_stages import Transform, transform, transforms_up_to
+from hba.exports.albumentations_stages import Transform, color_of, jitter, transform, transforms_up_to
 from hba.exports.python_file import builtin_operations
 from hba.operations import Operation
 from hba.operations.operation import WALK
@@ -59,8 +59,7 @@ def _affine(operation: Operation, magnitude: float, color: Any) -> Transform:
 
 def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) -> Transform:
     """The transform of one of hba's operations. fill: grey levels, one or three."""
-    # CoarseDropout refuses three numbers for a grey image.
-    color = fill[0] if len(set(fill)) == 1 else list(fill)
+    color = color_of(fill)
     if operation.interpolation:
         return _affine(operation, magnitude, color)
     match operation.name:
@@ -77,9 +76,8 @@ def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) 
             bits = min(8, max(1, round(magnitude)))
             return transform("Posterize", num_bits=_fixed(bits)) if bits < 8 else transform("NoOp")
         case "Brightness" | "Contrast" | "Color":
-            factors = {"brightness": 1.0, "contrast": 1.0, "saturation": 1.0, "hue": 0.0}
-            factors["saturation" if operation.name == "Color" else operation.name.lower()] = magnitude
-            return transform("ColorJitter", **{name: _fixed(factor) for name, factor in factors.items()})
+            changed = "saturation" if operation.name == "Color" else operation.name.lower()
+            return jitter(**{changed: _fixed(magnitude)})
         case "Sharpness" if magnitude >= 1:
             # PIL's blend is a convolution that Sharpen can do.
             alpha = (magnitude - 1) / SMOOTH_WEIGHTS

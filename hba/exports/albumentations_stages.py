@@ -28,6 +28,17 @@ def transform(name: str, **arguments: Any) -> Transform:
     return {"__class_fullname__": name, **arguments}
 
 
+def jitter(**changed: list[float]) -> Transform:
+    """Of colours; what is not changed stays."""
+    factors = {"brightness": [1.0, 1.0], "contrast": [1.0, 1.0], "saturation": [1.0, 1.0], "hue": [0.0, 0.0]}
+    return transform("ColorJitter", **{**factors, **changed})
+
+
+def color_of(fill: Sequence[float]) -> Any:
+    """Grey levels, one or three, as one if they are equal, because CoarseDropout refuses three for a grey image."""
+    return fill[0] if len(set(fill)) == 1 else list(fill)
+
+
 def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float], side: Any) -> list[Transform]:
     """Transforms, one of which is to be drawn, for an operation that has a largest change.
 
@@ -43,43 +54,21 @@ def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float]
         )
     if operation.magnitude_range is not None and largest == operation.identity:
         return [transform("NoOp")]
-    return _UP_TO[name](largest, fill[0] if len(set(fill)) == 1 else list(fill), side)
+    return _UP_TO[name](largest, color_of(fill), side)
 
 
 def _crops(least_area: float, color: Any, _: Any) -> list[Transform]:
     """Crops of fixed sizes at any place, enlarged about the middle and then moved."""
     found = []
-    for area in 1 - (np.arange(N_AREAS) + 0.5) / N_AREAS * (1 - least_area):
-        for exponent in 2 * (np.arange(N_RATIOS) + 0.5) / N_RATIOS - 1:
-            ratio = min(1 / area, CROP_RATIO) ** exponent
-            sides = {"x": math.sqrt(area * ratio), "y": math.sqrt(area / ratio)}
-            most = {axis: (1 / one - 1) / 2 for axis, one in sides.items()}
-            found.append(
-                transform(
-                    "Affine",
-                    interpolation=1,
-                    fill=color,
-                    scale={axis: [1 / one, 1 / one] for axis, one in sides.items()},
-                    translate_percent={axis: [-one, one] for axis, one in most.items()},
-                )
-            )
+    areas = 1 - (np.arange(N_AREAS) + 0.5) / N_AREAS * (1 - least_area)
+    exponents = 2 * (np.arange(N_RATIOS) + 0.5) / N_RATIOS - 1
+    for area, exponent in itertools.product(areas.tolist(), exponents.tolist()):
+        ratio = min(1 / area, CROP_RATIO) ** exponent
+        zoom = {"x": 1 / math.sqrt(area * ratio), "y": 1 / math.sqrt(area / ratio)}
+        scale = {axis: [one, one] for axis, one in zoom.items()}
+        places = {axis: [(1 - one) / 2, (one - 1) / 2] for axis, one in zoom.items()}
+        found.append(transform("Affine", interpolation=1, fill=color, scale=scale, translate_percent=places))
     return found
-
-
-def _jitter(**changed: list[float]) -> Transform:
-    """Of colours; what is not changed stays."""
-    factors = {"brightness": [1.0, 1.0], "contrast": [1.0, 1.0], "saturation": [1.0, 1.0], "hue": [0.0, 0.0]}
-    return transform("ColorJitter", **{**factors, **changed})
-
-
-def _quarter_turns(*_: Any) -> list[Transform]:
-    pairs = ("Transpose", "VerticalFlip"), ("HorizontalFlip", "VerticalFlip"), ("Transpose", "HorizontalFlip")
-    return [transform("Sequential", transforms=[transform(one, p=1.0) for one in pair]) for pair in pairs]
-
-
-def _shift(largest: float, color: Any, _: Any) -> list[Transform]:
-    moves = {"x": [-largest, largest], "y": [-largest, largest]}
-    return [transform("Affine", interpolation=0, fill=color, translate_percent=moves)]
 
 
 def _gammas(largest: float, *_: Any) -> list[Transform]:
@@ -94,18 +83,22 @@ def _elastic(largest: float, color: Any, _: Any) -> list[Transform]:
 
 
 def _erase(largest: float, color: Any, _: Any) -> list[Transform]:
-    share = [SMALLEST_SHARE, max(SMALLEST_SHARE, largest)]
-    return [transform("Erasing", scale=share, ratio=[*ASPECTS], fill=color)]
+    return [transform("Erasing", scale=[SMALLEST_SHARE, max(SMALLEST_SHARE, largest)], ratio=[*ASPECTS], fill=color)]
 
 
+_TURNS = ("Transpose", "VerticalFlip"), ("HorizontalFlip", "VerticalFlip"), ("Transpose", "HorizontalFlip")
 _UP_TO: Mapping[str, Callable[[float, Any, Any], list[Transform]]] = {
     "HorizontalFlip": lambda *_: [transform("HorizontalFlip")],
     "VerticalFlip": lambda *_: [transform("VerticalFlip")],
-    "QuarterTurn": _quarter_turns,
+    "QuarterTurn": lambda *_: [
+        transform("Sequential", transforms=[transform(one, p=1.0) for one in pair]) for pair in _TURNS
+    ],
     "ResizedCrop": _crops,
-    "PaddedCrop": _shift,
-    "Hue": lambda largest, *_: [_jitter(hue=[-largest, largest])],
-    "Saturation": lambda largest, *_: [_jitter(saturation=[max(0.0, 1 - largest), 1 + largest])],
+    "PaddedCrop": lambda most, color, _: [
+        transform("Affine", interpolation=0, fill=color, translate_percent={"x": [-most, most], "y": [-most, most]})
+    ],
+    "Hue": lambda largest, *_: [jitter(hue=[-largest, largest])],
+    "Saturation": lambda largest, *_: [jitter(saturation=[max(0.0, 1 - largest), 1 + largest])],
     "Gamma": _gammas,
     "Gray": lambda *_: [transform("ToGray", num_output_channels=3, method="weighted_average")],
     "Blur": lambda largest, _, side: [transform("GaussianBlur", blur_limit=0, sigma_limit=[0.0, largest * side])],

@@ -144,24 +144,16 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     def apply_transform_mask(
         self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any], transform: Tensor | None = None
     ) -> Tensor:
-        self._check_moves()
-        return self._augmented(input, params, input.new_zeros(input.shape[1]), moves_only=True)
+        return self._augmented(self._movable(input), params, input.new_zeros(input.shape[1]), moves_only=True)
 
-    def apply_transform_box(self, input: Any, *arguments: Any, **named: Any) -> Any:
-        self._check_moves()
-        return super().apply_transform_box(input, *arguments, **named)
+    def _movable(self, annotations: Any, *_: Any, **__: Any) -> Any:
+        """Masks, boxes or keypoints, as they are; TypeError if an operation does not say where they go."""
+        if unknown := [name for name, one in self.operations.items() if one.moves_pixels and not one.interpolation]:
+            raise TypeError(f"only images can go through {', '.join(unknown)}; export the schedule --without them")
+        return annotations
 
-    def apply_transform_keypoint(self, input: Any, *arguments: Any, **named: Any) -> Any:
-        self._check_moves()
-        return super().apply_transform_keypoint(input, *arguments, **named)
-
-    def _check_moves(self) -> None:
-        unknown = [name for name, one in self.operations.items() if one.moves_pixels and not one.interpolation]
-        if unknown:
-            raise TypeError(
-                f"masks, boxes and keypoints cannot move along with {', '.join(unknown)}; export the schedule "
-                "--without them, or augment by hba's own transform"
-            )
+    # What kornia calls before it moves boxes and keypoints by the transformation.
+    apply_non_transform_box = apply_non_transform_keypoint = _movable
 
     def _augmented(self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool) -> Tensor:
         """moves_only: as a mask, only what moves pixels, and from the nearest."""

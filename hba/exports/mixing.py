@@ -19,20 +19,20 @@ or by hba, epoch by epoch: schedule.batch_transform(n).
 
 
 def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
-    """For Mixup and CutMix, as far as batches are mixed by them: the share of batches, and alpha; means over epochs."""
+    """The share of batches and alpha of MixUp and CutMix, means over epochs, as far as batches are mixed by them."""
     mean = Mixing.of(schedule.space, schedule.averaged().values[0])
     mixup, alpha, cutmix, cutmix_alpha = (float(one) for one in vars(mean).values())
-    shares = {"Mixup": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
+    shares = {"MixUp": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
     return {name: one for name, one in shares.items() if one[0] > 0 and one[1] >= LEAST_ALPHA}
 
 
 def mixing_note(schedule: Schedule) -> str:
     """One line about what is left out; empty for a schedule without mixing."""
-    shares = _mean_shares(schedule)
-    if not shares:
-        return ""
-    each = (f"{name} ({share:.1%} of batches, alpha {alpha:.3g})" for name, (share, alpha) in shares.items())
-    return f"{' and '.join(each)}; mix batches with schedule.batch_transform(n_classes)"
+    each = (
+        f"{name} ({share:.1%} of batches, alpha {one:.3g})" for name, (share, one) in _mean_shares(schedule).items()
+    )
+    names = " and ".join(each)
+    return names and f"{names}; mix batches with schedule.batch_transform(n_classes)"
 
 
 def mixing_usage(schedule: Schedule) -> str:
@@ -40,15 +40,12 @@ def mixing_usage(schedule: Schedule) -> str:
     shares = _mean_shares(schedule)
     if not shares:
         return ""
-    classes = {"Mixup": "MixUp", "CutMix": "CutMix"}
-    mixes = [f"v2.{classes[name]}(alpha={alpha:.4g}, num_classes=n)" for name, (_, alpha) in shares.items()]
     together = sum(share for share, _ in shares.values())
-    alphas = [f"{name.lower()}_alpha={shares.get(name, (0.0, 0.0))[1]:.4g}" for name in classes]
-    switch = shares.get("CutMix", (0.0, 0.0))[0] / together
+    (_, mixup), (cutmix_share, cutmix) = (shares.get(name, (0.0, 0.0)) for name in ("MixUp", "CutMix"))
     return USAGE.format(
         names=" and ".join(shares),
         mean=" and the means over epochs" if schedule.epochs > 1 else "",
-        mixes=", ".join(mixes),
+        mixes=", ".join(f"v2.{name}(alpha={alpha:.4g}, num_classes=n)" for name, (_, alpha) in shares.items()),
         shares=", ".join(f"{one:.4f}" for one in [*(share for share, _ in shares.values()), 1 - together]),
-        timm=", ".join([*alphas, f"prob={together:.4f}", f"switch_prob={switch:.4f}"]),
+        timm=f"{mixup:.4g}, {cutmix:.4g}, prob={together:.4f}, switch_prob={cutmix_share / together:.4f}",
     )

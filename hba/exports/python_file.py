@@ -45,7 +45,7 @@ ON_IMAGES_USAGE = """\
     from {module} import transform
 
     policy = transform()
-    pipeline = v2.Compose([policy, {flip}v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+    pipeline = v2.Compose([policy, v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     for epoch in range(epochs):
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
 
@@ -60,10 +60,6 @@ ON_BATCHES_USAGE = """\
 It needs torch and kornia 0.8 or newer, and nothing else."""
 
 
-OF_KORNIA = {"Blur", "Perspective"}
-"""Operations whose functions call kornia."""
-
-
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
     """The text of the file, for kornia if on_batches, else for torchvision; module: its name as one.
 
@@ -72,33 +68,29 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule)
-    fill: dict[Any, tuple[float, ...]]
     modules: tuple[ModuleType, ...] = (color, photometric, distortion, erasing)
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
 
         modules += (geometric, single_image, torchvision_code, kornia_code)
-        fill = {n: color_for(n, schedule.fill) for n in (1, 3)}
     else:
         modules += (on_pil, single_image, torchvision_code)
-        fill = {mode: color_for(len(mode), schedule.fill) for mode in ("L", "RGB")}
-    names = {one.name for one in operations}
-    needs = "Pillow, and kornia" if names & OF_KORNIA else "and Pillow"
+    fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
     rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
+    code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules)
+    needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
     origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
     return FILE.format(
         epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
         n=len(operations),
         found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
         left=left,
-        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
-            module=module, needs=needs, flip="" if "HorizontalFlip" in names else "v2.RandomHorizontalFlip(), "
-        ),
+        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(module=module, needs=needs),
         mixing=mixing_usage(schedule),
         version=VERSION,
-        code=_source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules),
+        code=code,
         numbers=numbers,
     )
 

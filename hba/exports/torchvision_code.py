@@ -21,7 +21,7 @@ from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: "Tables"
-    FILL: Mapping[str, tuple[float, ...]]
+    FILL: Mapping[int, tuple[float, ...]]
 
 
 def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -156,7 +156,7 @@ class Place:
 class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     """Augments one image by the policy of the current place in the schedule; returns it in the same form.
 
-    fill: by the mode of an image, the colour in [0, 1] of what operations uncover.
+    fill: by the channels of an image, the colour in [0, 1] of what operations uncover.
 
     Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
     which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
@@ -169,7 +169,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
 
     def __init__(
-        self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[str, tuple[float, ...]]
+        self, operations: Mapping[str, Operation], tables: Tables, fill: Mapping[int, tuple[float, ...]]
     ) -> None:
         super().__init__()
         self.begin(operations, tables, fill)
@@ -205,8 +205,8 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         if 0 in image.size:
             return result
         for operation, magnitude, position in drawn:
-            position = position[: operation.n_uniforms]
-            result = operation.apply_to_pil(result, magnitude, self.fill[image.mode], position)
+            fill, uniforms = self.fill[len(image.getbands())], position[: operation.n_uniforms]
+            result = operation.apply_to_pil(result, magnitude, fill, uniforms)
         return result
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ Convention:
     hba/operations/geometric.py. Annotations go the other way.
 """
 
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
+from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
+from hba.operations.distortion import elastic, elastic_displacement, perspective, perspective_points
 from hba.operations.geometric import Maps, affine_maps, warp
 from hba.policy.single_image import OpSample
 
@@ -28,19 +32,51 @@ Size = tuple[int, int]
 
 def unmovable(operations: Iterable[Operation]) -> list[str]:
     """Names of operations of which nobody has said where they move what an image shows."""
-    return [one.name for one in operations if one.moves_pixels is None or (one.moves_pixels and not one.interpolation)]
+    known = perspective, elastic
+    return [
+        one.name
+        for one in operations
+        if one.moves_pixels is None or (one.moves_pixels and not one.interpolation and one.function not in known)
+    ]
 
 
 def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
     """The annotation of an image after what was drawn for the image; same type, dtype and shape.
 
     Masks show the nearest pixel, and 0 where they show what was outside. Boxes are the smallest around their moved
-    corners, cut off at the image's border as torchvision does. torchvision raises ValueError for rotated boxes.
+    corners, cut off at the image's border as torchvision does. torchvision raises ValueError for rotated boxes. After
+    Elastic, boxes and keypoints are near their places, as torchvision has them.
     """
-    is_mask = isinstance(annotation, tv_tensors.Mask)
-    size: Size = tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
     moves = [one for one in drawn if one.operation.moves_pixels]
-    if not moves or 0 in size:
+    for has_map, group in itertools.groupby(moves, lambda one: one.operation.interpolation is not None):
+        steps = [*group]
+        annotation = _mapped(annotation, steps) if has_map else functools.reduce(_distorted, steps, annotation)
+    return annotation
+
+
+def _distorted(annotation: Any, one: OpSample) -> Any:
+    """After Perspective or Elastic, as torchvision moves it."""
+    magnitude, uniforms = torch.tensor([one.magnitude]).double(), torch.tensor([one.position])
+    height, width = _size_of(annotation)
+    if min(height, width) < 2 or not one.magnitude:
+        return annotation
+    if one.operation.function is perspective:
+        start, end = perspective_points(magnitude, uniforms, height, width)
+        return TF.perspective(annotation, start[0].tolist(), end[0].tolist(), InterpolationMode.NEAREST, fill=0)
+    displacement = elastic_displacement(magnitude, uniforms, height, width)
+    return TF.elastic(annotation, displacement, InterpolationMode.NEAREST, fill=0)
+
+
+def _size_of(annotation: Any) -> Size:
+    is_mask = isinstance(annotation, tv_tensors.Mask)
+    return tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
+
+
+def _mapped(annotation: Any, moves: Sequence[OpSample]) -> Any:
+    """After operations with affine maps, one after the other."""
+    is_mask = isinstance(annotation, tv_tensors.Mask)
+    size = _size_of(annotation)
+    if 0 in size:
         return annotation
     given = annotation.as_subclass(Tensor)
     if is_mask:

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 import hba
+from hba.operations import OPERATIONS, STAGED
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.schedule import Schedule
@@ -19,6 +20,9 @@ SPACES = {
     "K searched": search_space(searches_count=True),
     "bilinear": search_space(interpolation="bilinear"),
     "pba": search_space("pba"),
+    "stages": SearchSpace(
+        (*STAGED.values(), *(OPERATIONS[name] for name in ("Rotate", "Invert", "Cutout"))), 2, (0.2, 0.3, 0.5)
+    ),
     "one slot": SearchSpace(search_space(operations=["Rotate"]).operations, 1, (0.0, 1.0)),
 }
 SPREADS = ("none", "magnitudes", "all", "by row")
