@@ -153,7 +153,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return annotations
 
     # What kornia calls before it moves boxes and keypoints by the transformation.
-    apply_non_transform_box = apply_non_transform_keypoint = _movable
+    apply_non_transform_box = apply_non_transform_keypoint = _movable  # type: ignore[assignment]
 
     def _augmented(self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool) -> Tensor:
         """moves_only: as a mask, only what moves pixels, and from the nearest."""
