@@ -59,10 +59,10 @@ HELP_WIDTH = 118
 def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
-    SCHEDULE is a file, a run folder, or the name of a shipped schedule. DATA is as for `hba search`. Settings that you
-    do not give are those of the search that made the schedule. Name DATA for a schedule that somebody else made:
-    otherwise the folder named in it is read. Training uses all images but the test split, which no network sees before
-    its last epoch is over.
+    SCHEDULE is a file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba search`.
+    Settings that you do not give are those of the search that made the schedule. Name DATA for a recipe, which has
+    none, and for a schedule that somebody else made: otherwise the folder named in it is read. Training uses all images
+    but the test split, which no network sees before its last epoch is over.
 
     SCHEDULE can be compared with other schedules, and with these baselines, whose names take precedence over files:
 

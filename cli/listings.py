@@ -14,6 +14,7 @@ from hba.operations import Operation, registered_operations
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES
 from hba.schedule.library import files_of, policy_names, shipped_schedules
+from hba.schedule.recipes import RECIPES
 from hba.utils.devices import environment, find_device, version_of
 from hba.utils.imports import EXTRAS, install
 from hba.utils.text import as_markdown, counted, percent
@@ -88,10 +89,10 @@ def _row(one: Operation) -> tuple[str, ...]:
 )
 @json_option
 def policies(name: str | None, as_json: bool) -> None:
-    """List the schedules that ship with the package, or print the card of NAME.
+    """List the schedules that ship with the package and the recipes, or print the card of NAME.
 
     A card says on which data and by which commands a schedule was found, and how trainings with it compare with others.
-    Every command that takes a SCHEDULE accepts these names.
+    A recipe is an augmentation that people choose by hand. Every command that takes a SCHEDULE accepts these names.
     """
     if name is not None:
         _print_card(name, as_json)
@@ -107,6 +108,7 @@ def policies(name: str | None, as_json: bool) -> None:
             rows.append(map(str, cells))
         console().print(table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows))
         console().print("hba policies NAME prints the card of one.")
+        console().print(table(("recipe", "trains with"), [(name, one.text) for name, one in RECIPES.items()]))
 
 
 def _print_card(name: str, as_json: bool) -> None:

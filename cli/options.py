@@ -21,6 +21,7 @@ from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, TIMM
 from hba.operations import OPERATIONS, STAGED
 from hba.policy.spaces import SPACES
 from hba.schedule.library import policy_names
+from hba.schedule.recipes import RECIPES
 from hba.utils.settings import DefaultText
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -45,7 +46,7 @@ def complete(
     return completed
 
 
-DATA, SCHEDULE = complete(DATASET_NAMES, "file"), complete(policy_names(), "file")
+DATA, SCHEDULE = complete(DATASET_NAMES, "file"), complete((*RECIPES, *policy_names()), "file")
 VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
     {
         "model": ("NAME", complete(MODELS)),

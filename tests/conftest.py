@@ -104,7 +104,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, searched: Path) -> Path:
     tiny = tiny_data()
     data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
     settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 2}
-    result = hba.evaluate(searched, data, against=("none", "random"), out=folder, **settings)  # type: ignore[arg-type]
+    result = hba.evaluate(searched, data, against=("none", "start"), out=folder, **settings)  # type: ignore[arg-type]
     assert result.report == folder / "report.html"
     return folder
 

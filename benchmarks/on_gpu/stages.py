@@ -154,7 +154,7 @@ def evaluation(place: Place) -> Results | None:
     small = ["--epochs", "2", "--seeds", "1", "--model", "wrn-10-1", "--image-size", "8", "--batch-size", "20"]
     sized = small if place.is_trial else ["--preset", PRESET_OF_EVALUATION, "--seeds", "3"]
     resume = ["--resume"] if (out / "results.json").exists() else []
-    words = ["evaluate", policy, place.data, *sized, "--against", "none,random,randaugment", "--device", place.device]
+    words = ["evaluate", policy, place.data, *sized, "--against", "none,start,randaugment", "--device", place.device]
     if not place.finished("evaluation", "-m", "hba", *words, "--out", out, *resume):
         return None
     found = json.loads((out / "results.json").read_text(encoding="utf-8"))

@@ -21,7 +21,9 @@ from quality.problems import find_problem, plant
 NONE, RANDAUGMENT = "none", "randaugment"
 RANGE = (NONE, RANDAUGMENT)
 """What needs no search: how far apart these are says how much augmentation matters on a bed."""
-OTHERS = tuple(name for name in BASELINES if name != "middle")
+FORMER_NAMES = {"start": "random"}
+"""Of baselines, the names under which they were measured."""
+OTHERS = tuple(FORMER_NAMES.get(name, name) for name in BASELINES if name != "middle")
 """`middle` is a candidate here, the paper's algorithm from there."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
 """Rows of a verdict: the schedule of the default search, other candidates', and all baselines of hba.evaluate."""
@@ -31,7 +33,7 @@ OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpola
 """Settings of a search that trainings without its schedule read."""
 OF_START = {"init", "count", "sigma", "spread_over", "spread_share"}
 """Settings that decide where a search begins, and with what spread: what the baseline `random` is."""
-STARTS = ("random", "random-point")
+STARTS = ("random",)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class RowTask(TrainingTask):
             return super().augmented()
         # Rows of RANGE need no schedule, and so no search.
         schedule = self._start() if self.name in RANGE else self._search.schedule()
-        (row,) = row_configs({self.name: BASELINES[self.name].make}, schedule, self.config)
+        name = {former: name for name, former in FORMER_NAMES.items()}.get(self.name, self.name)
+        (row,) = row_configs({self.name: BASELINES[name].make}, schedule, self.config)
         return row.config, row.augmentation(self.seed)
 
     def _start(self) -> Schedule:

@@ -37,7 +37,7 @@ class InitialRow(Settings):
 
 
 def read_start(given: Any) -> Any:
-    """Read the first row of a schedule, its file, a run folder or a shipped policy; a stored row stays as it is.
+    """Read the first row of a schedule, its file, a run folder, a recipe or a shipped policy; a stored row stays.
 
     Raises ScheduleError if there is no such schedule, and SettingsError for anything else.
     """
@@ -47,7 +47,9 @@ def read_start(given: Any) -> Any:
         return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
     if given is None or isinstance(given, InitialRow | Mapping):
         return given
-    raise SettingsError(f"must be a schedule, its file, a run folder or a shipped name, got {reprlib.repr(given)}")
+    raise SettingsError(
+        f"must be a schedule, its file, a run folder, a recipe or a shipped name, got {reprlib.repr(given)}"
+    )
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
@@ -92,7 +94,8 @@ class Algorithm(Settings):
     """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. If only
     initial_fraction is given, init is fraction."""
     init_from: Annotated[InitialRow | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
-    """Schedule whose first row a search begins at, instead of init: a file, a run folder or a shipped policy."""
+    """Schedule whose first row a search begins at, instead of init: a file, a run folder, a recipe or a shipped
+    policy."""
     count: Count = "fixed"
     """Operations of an image at most. fixed: 0, 1 or 2 with probability 0.2, 0.3, 0.5. searched: any distribution over
     0 to 3."""

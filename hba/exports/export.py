@@ -57,11 +57,11 @@ def find_target(name: str) -> Target:
 def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = None) -> str:
     """The text of a file with the schedule for another library; a key of TARGETS says which.
 
-    schedule: a schedule, its file, or the name of a shipped one; Schedule.only and Schedule.averaged make fixed
-    policies of one. path: where the text is also written, atomically. Regularizers are left out, except by `json`; the
-    head of a Python file names them. Raises SettingsError for an unknown target, for operations and images that it
-    cannot express, and for the name of a Python file that could not be imported; ScheduleError for a schedule of
-    regularizers alone.
+    schedule: a schedule, its file, or the name of a recipe or of a shipped one; Schedule.only and Schedule.averaged
+    make fixed policies of one. path: where the text is also written, atomically. Regularizers are left out, except by
+    `json`; the head of a Python file names them. Raises SettingsError for an unknown target, for operations and images
+    that it cannot express, and for the name of a Python file that could not be imported; ScheduleError for a schedule
+    of regularizers alone.
     """
     target = find_target(to)
     file = Path("policy.py" if path is None else path)

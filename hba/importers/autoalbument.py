@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hba.errors import ScheduleError
-from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
+from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.files import reason_of
 
 _ARGUMENTS: Mapping[str, Mapping[str, tuple[str, Callable[[float], float]]]] = {

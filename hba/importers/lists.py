@@ -21,9 +21,9 @@ from typing import Annotated, Any
 import pydantic
 
 from hba.errors import ScheduleError
-from hba.importers.fit import Choice, SubPolicy
 from hba.policy.spaces import PBA_SIDE_PIXELS
 from hba.schedule.file import MALFORMED
+from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.text import first_of, unknown
 
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from hba.errors import SettingsError
 from hba.importers.autoalbument import policy_of_autoalbument
-from hba.importers.fit import SubPolicy, fitted_schedule
 from hba.importers.lists import policy_of_list
 from hba.importers.pba import PBA_FILL, pba_schedule
-from hba.importers.torchvision_policies import policy_of_torchvision
 from hba.schedule.file import reading
+from hba.schedule.fit import SubPolicy, fitted_schedule
 from hba.schedule.schedule import Schedule
+from hba.schedule.torchvision_policies import policy_of_torchvision
 from hba.utils.files import read_text
 from hba.utils.settings import whole_number
 from hba.utils.text import unknown

@@ -1,23 +1,18 @@
-"""The augmentations of baselines: schedules made of a schedule, equally strong ones, and torchvision's policies."""
+"""The augmentations of baselines: schedules made of a schedule, and equally strong ones."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
-from torchvision.transforms import TrivialAugmentWide
-from torchvision.transforms.functional import get_dimensions
 
 from hba.data.images import Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
-from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE
-from hba.operations import COMMON_CHANNELS
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits
 from hba.training.augmentation import Augment, ScheduleAugmentation
@@ -50,7 +45,7 @@ def middle(schedule: Schedule) -> Schedule:
 
 def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
     values = schedule.space.decode(logits.double())[None].numpy()
-    return Schedule(schedule.space, values, schedule.fill, spread=schedule.averaged().spread)
+    return dataclasses.replace(schedule, values=values, spread=schedule.averaged().spread)
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
@@ -102,7 +97,7 @@ def _permuted(schedule: Schedule, permutation: list[int]) -> Schedule:
                 position = (schedule.values[:, of] - low) / ((high - low) or math.inf)
                 values[:, to] = np.clip(to_low + (to_high - to_low) * position, *sorted((to_low, to_high)))
                 spread[:, to] = schedule.spread[:, of]
-    return Schedule(space, values, schedule.fill, spread=spread)
+    return dataclasses.replace(schedule, values=values, spread=spread)
 
 
 @dataclass(frozen=True)
@@ -154,7 +149,7 @@ def strengthened(schedule: Schedule, factor: float) -> Schedule:
             low, high = sorted(schedule.space.ranges[slot.magnitude])
             stretched = identity + factor * (values[:, slot.magnitude] - identity)
             values[:, slot.magnitude] = np.clip(stretched, low, high)
-    return Schedule(schedule.space, values, schedule.fill, spread=schedule.spread)
+    return dataclasses.replace(schedule, values=values)
 
 
 def sample_of(train: Images) -> Tensor:
@@ -174,56 +169,8 @@ def strength(schedule: Schedule, images: Tensor) -> float:
     generator = generator_for(0, "strength", images.device)
     rows = np.linspace(0, schedule.epochs - 1, min(N_EPOCHS, schedule.epochs))
     values, spread = (np.stack([at(row) for row in rows]) for at in (schedule.values_at, schedule.spread_at))
-    key_rows = Schedule(schedule.space, values, schedule.fill, spread=spread)
+    key_rows = dataclasses.replace(schedule, values=values, spread=spread)
     augments = ScheduleAugmentation(key_rows).by_epoch(len(rows), images)
     n_rounds = math.ceil(N_DRAWS / (len(rows) * len(images)))
     moved = [(augment(images, generator) - images).abs().mean() for augment in augments for _ in range(n_rounds)]
     return 255 * float(torch.stack(moved).mean())
-
-
-@dataclass(frozen=True)
-class TorchvisionPolicy:
-    """A transform of torchvision.transforms for 8-bit images, applied to each image with its own draw.
-
-    Draws come from torch's default generator. Uncovered pixels take the mean colour of the training images. Images go
-    through PIL one by one, on the CPU: 1.1 to 2.7 times as fast as tensors are, from 16 to 224 pixels. make: a class of
-    torchvision.transforms, with the arguments that are not at their default.
-    """
-
-    definition: str
-    make: Callable[..., Any]
-
-    def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """SettingsError for images of another number of channels than 1 or 3."""
-        if train.n_channels not in COMMON_CHANNELS:
-            raise SettingsError(f"{self.definition} needs images of 1 or 3 channels, got {train.n_channels}; omit it")
-        transform = self.make(fill=[round(255 * channel) for channel in train.mean_color()])
-        return [partial(_augment, transform)] * epochs
-
-
-def _augment(transform: Any, images: Tensor, generator: torch.Generator) -> Tensor:
-    levels = (images * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-    # PIL has no images of one channel in three dimensions.
-    pictures = levels[..., 0] if levels.shape[-1] == 1 else levels
-    augmented = np.stack([np.asarray(transform(Image.fromarray(picture))) for picture in pictures])
-    return as_floats(torch.from_numpy(augmented.reshape(levels.shape)).permute(0, 3, 1, 2).to(images.device))
-
-
-class ScaledTrivialAugment(TrivialAugmentWide):  # type: ignore[misc]
-    """torchvision's TrivialAugmentWide, whose shifts shrink with images that are smaller than a photograph.
-
-    TrivialAugmentWide shifts by up to 32 pixels whatever the images' size, twice the side of an image of 16 pixels.
-    Here the largest shift is 32 / PHOTOGRAPH_SIDE of the side; from that side on, it is torchvision's, draw for draw.
-    As there, a shift is cut to whole pixels.
-    """
-
-    def forward(self, img: Any) -> Any:
-        _, self._height, self._width = get_dimensions(img)
-        return super().forward(img)
-
-    def _augmentation_space(self, num_bins: int) -> dict[str, tuple[Tensor, bool]]:
-        space = dict(super()._augmentation_space(num_bins))
-        for name, side in (("TranslateX", self._width), ("TranslateY", self._height)):
-            pixels, is_signed = space[name]
-            space[name] = (pixels * min(1.0, side / PHOTOGRAPH_SIDE), is_signed)
-        return space

@@ -5,13 +5,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import SGD, SGDS
@@ -21,8 +19,6 @@ from hba.errors import SettingsError
 from hba.models import Start
 from hba.policy_evaluation.baseline_augmentations import (
     AsStrong,
-    ScaledTrivialAugment,
-    TorchvisionPolicy,
     middle,
     respread,
     shuffled,
@@ -31,6 +27,7 @@ from hba.policy_evaluation.baseline_augmentations import (
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
+from hba.schedule.recipes import RECIPE, RECIPES, of_torchvision
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
@@ -89,10 +86,9 @@ def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
 
 
 def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
-    policies = {"cifar10": "CIFAR10", "cifar100": "CIFAR10", "svhn": "SVHN", "svhn-full": "SVHN"}
-    policy = policies.get(config.baseline_like or config.data, "IMAGENET")
-    make = partial(AutoAugment, policy=AutoAugmentPolicy[policy])
-    return config, (TorchvisionPolicy(f"torchvision AutoAugment {policy}", make),)
+    policies = {"cifar10": "cifar10", "cifar100": "cifar10", "svhn": "svhn", "svhn-full": "svhn"}
+    policy = policies.get(config.baseline_like or config.data, "imagenet")
+    return config, (ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment")),)
 
 
 def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
@@ -103,8 +99,20 @@ def _always(augmentation: Augmentation) -> Make:
     return lambda schedule, config: (config, (augmentation,))
 
 
+def _recipe(make: Callable[[], Schedule]) -> Make:
+    return lambda schedule, config: (config, (ScheduleAugmentation(make()),))
+
+
 def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
-    return lambda schedule, config: (config, (ScheduleAugmentation(change(schedule)),))
+    """The recipe `none`, changed or not, trains as the baseline `none` does: it draws no random numbers."""
+
+    def made(schedule: Schedule, config: EvaluationConfig) -> Made:
+        changed = change(schedule)
+        columns = changed.space.probability_columns(torch.device("cpu")).numpy()
+        is_nothing = RECIPE in changed.provenance and not changed.values[:, columns].any()
+        return config, (ScheduleAugmentation(None if is_nothing else changed),)
+
+    return made
 
 
 class NamedBaseline(NamedTuple):
@@ -114,13 +122,10 @@ class NamedBaseline(NamedTuple):
     text: str
 
 
-_RANDAUGMENT = TorchvisionPolicy("torchvision RandAugment", RandAugment)
-_TRIVIALAUGMENT = TorchvisionPolicy("torchvision TrivialAugmentWide, shifts by side", ScaledTrivialAugment)
 _BASELINES: Mapping[str, tuple[Make, str]] = {
     NONE: (_always(ScheduleAugmentation(None)), "the baseline augmentation alone"),
     "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
-    "random": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
-    "random-point": (_of_schedule(lambda schedule: start(schedule).with_spread(0.0)), "`random` without its spread"),
+    "start": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
     "middle": (_of_schedule(middle), "all probabilities 0.5, all magnitudes in the middle of their range"),
     "shuffled": (_shuffled, "SCHEDULE with its curves on permuted operations, made equally strong"),
     "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
@@ -128,9 +133,8 @@ _BASELINES: Mapping[str, tuple[Make, str]] = {
     "only-augmentation": (_of_schedule(Schedule.without_regularizers), "SCHEDULE without its regularizers"),
     "only-regularization": (_of_schedule(Schedule.without_operations), "the regularizers of SCHEDULE alone"),
     "point": (_of_schedule(lambda schedule: schedule.with_spread(0.0)), "SCHEDULE without its spread"),
-    "randaugment": (_always(_RANDAUGMENT), "torchvision's RandAugment, with its defaults"),
-    "trivialaugment": (_always(_TRIVIALAUGMENT), "torchvision's TrivialAugment; shifts small images by less"),
-    "autoaugment": (_auto_augment, "torchvision's AutoAugment, with the policy of the dataset"),
+    **{name: (_recipe(one.make), one.text) for name, one in RECIPES.items() if name != NONE},
+    "autoaugment": (_auto_augment, "AutoAugment, with torchvision's policy for the dataset"),
 }
 BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASELINES.items()})
 """By name, which takes precedence over a file of that name."""

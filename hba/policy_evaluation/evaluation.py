@@ -71,12 +71,12 @@ def evaluate(
 ) -> EvaluationResult:
     """Train with the schedule and with each baseline, and measure the test split after the last epoch of each training.
 
-    schedule: a schedule, its file, or the name of a shipped one. data: a dataset's name, a folder, images in memory, or
-    a pair (train, test) of torch Datasets or lists of (image, label), which are read once and fitted to image_size;
-    None is what the schedule was searched on. against: the baselines, in a list or, as names, separated by commas:
-    names in `hba.policy_evaluation.BASELINES`, whose `text` says what each stands for, schedules, schedule files, names
-    of shipped schedules, or your own augmentations, as `hba.Augmentation` describes them. A baseline's name takes
-    precedence over a file of that name.
+    schedule: a schedule, its file, or the name of a recipe or of a shipped one. data: a dataset's name, a folder,
+    images in memory, or a pair (train, test) of torch Datasets or lists of (image, label), which are read once and
+    fitted to image_size; None is what the schedule was searched on. against: the baselines, in a list or, as names,
+    separated by commas: names in `hba.policy_evaluation.BASELINES`, whose `text` says what each stands for, schedules,
+    schedule files, names of shipped schedules, or your own augmentations, as `hba.Augmentation` describes them. A
+    baseline's name takes precedence over a file of that name.
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; those that neither sets are as in the
     search. The setting spread, in logits, replaces the spread of every schedule and of the baselines made of the first

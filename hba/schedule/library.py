@@ -1,4 +1,5 @@
-"""Where schedules are found: files, run folders, folders of several seeds, and those that ship with the package.
+"""Where schedules are found: files, run folders, folders of several seeds, and by name those that ship with the package
+and recipes.
 
 Importing it does not import PyTorch, because listing the shipped schedules needs none.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hba.errors import ScheduleError
+from hba.schedule.recipes import RECIPES
 from hba.utils.text import did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -62,30 +64,35 @@ def of_several_seeds(folder: Path) -> str | None:
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
-    """The path that load_policy reads, whether it exists or not; None for a schedule that ships with the package."""
+    """The path that load_policy reads, whether it exists or not; None for a recipe, and for a schedule that ships with
+    the package.
+    """
     path = Path(path_or_name)
-    is_shipped = str(path_or_name) in policy_names()
-    # A folder of images may have the name of a shipped schedule.
-    if path.is_dir() and not (is_shipped and not (path / POLICY_NAME).exists()):
+    is_named = str(path_or_name) in (*RECIPES, *policy_names())
+    # A folder of images may have such a name.
+    if path.is_dir() and not (is_named and not (path / POLICY_NAME).exists()):
         return path / POLICY_NAME
-    return None if is_shipped and not path.is_file() else path
+    return None if is_named and not path.is_file() else path
 
 
 def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> "Schedule":
-    """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package.
+    """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package, or make a recipe.
 
-    other_names: further names to suggest for a misspelt one. Raises ScheduleError where there is no such schedule, or
-    where it breaks the format.
+    Recipes are those of hba/schedule/recipes.py. other_names: further names to suggest for a misspelt one. Raises
+    ScheduleError where there is no such schedule, or where it breaks the format.
     """
     from hba.schedule.schedule import Schedule
 
     path = policy_file(path_or_name)
+    if path is None and str(path_or_name) in RECIPES:
+        return RECIPES[str(path_or_name)].make()
     if path is None:
         with as_file(files_of(str(path_or_name))[0]) as shipped:
             return Schedule.load(shipped)
     if not (path.exists() or Path(path_or_name).is_dir()):
-        meant = did_you_mean(str(path_or_name), (*policy_names(), *other_names))
-        raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'shipped ones', policy_names())}")
+        names = (*policy_names(), *RECIPES)
+        meant = did_you_mean(str(path_or_name), (*names, *other_names))
+        raise ScheduleError(f"no schedule file {path_or_name}{listed(meant, 'schedules by name', names)}")
     if not path.exists() and (several := of_several_seeds(path.parent)):
         raise ScheduleError(several)
     return Schedule.load(path)

@@ -14,8 +14,10 @@ from torch import Tensor
 from hba.data.images import Images
 from hba.operations.apply import fill_for
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.module import GRAY
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
+from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -65,7 +67,10 @@ class EpochRegularization(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs, with its own fill colour; None leaves images as they are."""
+    """A schedule, stretched to the epochs, with its own fill colour; None leaves images as they are.
+
+    A recipe, which knows no images, has the mean colour of the training images instead of GRAY.
+    """
 
     schedule: Schedule | None
 
@@ -81,7 +86,7 @@ class ScheduleAugmentation:
             "operations": [[row.name, row.magnitude_range, row.interpolation] for row in space.operations],
             "copies": space.copies,
             "count_probabilities": space.count_probabilities,
-            "fill": self.schedule.fill,
+            "fill": "mean" if _fills_with_mean(self.schedule) else self.schedule.fill,
             "values": self.schedule.values.tolist(),
         }
         if self.schedule.spread.any():
@@ -93,11 +98,13 @@ class ScheduleAugmentation:
         return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
-        """As Augmentation.by_epoch; only the device of the training images matters."""
+        """As Augmentation.by_epoch; only the device of the training images matters, and for a recipe their colour."""
         if self.schedule is None or not self.schedule.space.acts_on_images:
             return [lambda images, generator: images] * epochs
         stretched = self.schedule.stretched(epochs)
         space, fill = stretched.space, stretched.fill
+        if _fills_with_mean(stretched):
+            fill = tuple(train.mean((0, 2, 3)).tolist()) if isinstance(train, Tensor) else train.mean_color()
         rows, spreads = (
             torch.tensor(one, dtype=torch.float32, device=train.device) for one in (stretched.values, stretched.spread)
         )
@@ -127,3 +134,7 @@ class ScheduleAugmentation:
         if self.schedule is None or not self.schedule.space.mixing:
             return ()
         return [Mixing.of(self.schedule.space, row) for row in self.schedule.stretched(epochs).values]
+
+
+def _fills_with_mean(schedule: Schedule) -> bool:
+    return RECIPE in schedule.provenance and schedule.fill == GRAY

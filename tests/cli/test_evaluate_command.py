@@ -113,7 +113,7 @@ def test_another_spread_is_used_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> 
         return Trained(torch.nn.Identity(), Measured(0.0, 1.0))
 
     monkeypatch.setattr(PATCHED, trained)
-    result = run("--against", "random,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
+    result = run("--against", "start,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
     assert "spread of all schedules: 0.5" in result.stdout
     # Probabilities of the shipped schedule do not vary.
     assert seen == [(0.0, 0.5), (0.0, 0.5), (0.0, 0.0)]

@@ -11,9 +11,9 @@ from torchvision.transforms import autoaugment
 
 import hba
 from hba.errors import ScheduleError, SettingsError
-from hba.importers.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 from hba.operations import OPERATIONS
 from hba.policy.draw import draw_with_trace, mean_probabilities
+from hba.schedule.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 
 N_DRAWS = 3000
 Sizes = dict[str, list[float]]

@@ -15,16 +15,16 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import AsStrong, middle, start
+from hba.policy_evaluation.baseline_augmentations import AsStrong, middle
 from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
+from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 
 SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1, count_probabilities=(0.0, 1.0))
 SCHEDULE = Schedule(SPACE, [[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]])  # type: ignore[arg-type]
 MADE: dict[str, Callable[[Schedule], Schedule]] = {
-    "random": middle,
-    "random-point": lambda schedule: start(schedule).with_spread(0.0),
+    "start": middle,
     "middle": middle,
     "static": Schedule.averaged,
     "final": lambda schedule: schedule.only(1),
@@ -58,7 +58,31 @@ def test_each_name_has_its_augmentation() -> None:
     for name, make in MADE.items():
         assert schedule_of(rows[name]).values.tolist() == make(schedule).values.tolist()
         assert schedule_of(rows[name]).spread.tolist() == make(schedule).spread.tolist()
-    assert len({row.definition for row in rows.values()}) == len(rows) - 1, "random began in the middle"
+    assert len({row.definition for row in rows.values()}) == len(rows) - 1, "the search started in the middle"
+
+
+def test_recipes_are_rows_of_schedules() -> None:
+    rows = rows_for(*RECIPES)
+    for name in RECIPES:
+        if name != "none":
+            assert schedule_of(rows[name]).values.tolist() == hba.load_policy(name).values.tolist()
+    for data, baseline_like, policy in (
+        ("cifar100", None, "cifar10"),
+        ("svhn-full", None, "svhn"),
+        ("a folder", "svhn", "svhn"),
+        ("cifar10-of-mine", None, "imagenet"),
+    ):
+        expected = hba.import_policy("torchvision", f"autoaugment-{policy}").values
+        row = rows_for("autoaugment", data=data, baseline_like=baseline_like)["autoaugment"]
+        assert schedule_of(row).values.tolist() == expected.tolist()
+
+
+def test_the_recipe_none_trains_as_the_baseline_does() -> None:
+    config = EvaluationConfig.make({"data": "digits"})
+    nothing = hba.load_policy("none")
+    for named in (named_rows("none", ()), named_rows(nothing, ()), named_rows(nothing.with_spread(0.5), ())):
+        (row,) = row_configs(named, nothing, config)
+        assert row.augmentations == (ScheduleAugmentation(None),)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +147,11 @@ def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypat
 
 
 def test_rows_are_called_by_file_run_folder_or_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in ("a.json", "b.v2.json", "random", "run.1/policy.json", "other/policy.json"):
+    for path in ("a.json", "b.v2.json", "start", "run.1/policy.json", "other/policy.json"):
         SCHEDULE.save(tmp_path / path)
     monkeypatch.chdir(tmp_path)
     assert list(named_rows("a.json", ("none", "b.v2.json", SCHEDULE))) == ["a", "none", "b.v2", "schedule 4"]
-    assert named_rows("a.json", ["random"])["random"] is BASELINES["random"].make, "not the file of that name"
+    assert named_rows("a.json", ["start"])["start"] is BASELINES["start"].make, "not the file of that name"
     assert list(named_rows(tmp_path / "run.1", ("other/policy.json", "digits"))) == ["run.1", "other", "digits"]
     monkeypatch.chdir(tmp_path / "run.1")
     assert list(named_rows("policy.json", ("../other",))) == ["run.1", "other"]
@@ -145,6 +169,6 @@ def test_all_rows_of_a_schedule_with_regularizers_train_beside_each_other() -> N
     settings = {**SETTINGS, "epochs": 1, "seeds": 1}
     result = hba.evaluate(without_dropout(both(spread=0.5)), tiny_data(), against=list(BASELINES), **settings)
     assert [len(row.test_error_percent) for row in result.rows] == [1] * (1 + len(BASELINES))
-    assert len({row.definition for row in result.rows}) >= len(BASELINES), "random began in the middle"
+    assert len({row.definition for row in result.rows}) >= len(BASELINES), "the search started in the middle"
     result = hba.evaluate(without_dropout(alone()), tiny_data(), against=["none", "static", "point"], **settings)
     assert result.rows[3].definition == result.rows[0].definition, "there is no spread"

@@ -72,7 +72,7 @@ def content_of(out: Path) -> dict[str, Any]:
     return content
 
 
-MORE: dict[str, Any] = {"seeds": 3, "against": ("none", "final", "random")}
+MORE: dict[str, Any] = {"seeds": 3, "against": ("none", "final", "start")}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +89,8 @@ def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, wh
     result = evaluate(out, resume=True, callback=callback, **MORE)
     assert callback.n_trainings == 8
     assert callback.trainings == [
-        ("random", 0), ("none", 1), ("final", 1), ("random", 1),
-        ("schedule", 2), ("none", 2), ("final", 2), ("random", 2),
+        ("start", 0), ("none", 1), ("final", 1), ("start", 1),
+        ("schedule", 2), ("none", 2), ("final", 2), ("start", 2),
     ]  # fmt: skip
     assert [row.seeds for row in result.rows] == [(0, 1, 2)] * 4
     assert content_of(out) == content_of(whole)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.special import expit, logit
 
-from hba.importers.fit import (
+from hba.operations import OPERATIONS
+from hba.schedule.fit import (
     MOST_SPREAD,
     TOPS,
     Choice,
@@ -17,7 +18,6 @@ from hba.importers.fit import (
     halves,
     spread_of,
 )
-from hba.operations import OPERATIONS
 
 NOISE = np.random.default_rng(0).standard_normal(200_000)
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 
 from hba.errors import ScheduleError
-from hba.importers.fit import Choice, SubPolicy
 from hba.operations import OPERATIONS
+from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.text import unknown
 
 PHOTOGRAPH_SIDE = 224

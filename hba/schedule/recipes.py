@@ -1,0 +1,182 @@
+"""Recipes: augmentations that people choose by hand, as schedules of one epoch, by name.
+
+The crop of `photo`, `oriented`, `overhead` and `overhead-randaugment` shifts every image by at most an eighth of its
+side, 4 of 32 pixels, as is usual for CIFAR. RandAugment, TrivialAugment and AutoAugment, and the RandAugment of timm,
+are fitted (hba/schedule/fit.py): an image gets each operation as often, and as many operations, as there, but pairs of
+operations differ, and magnitudes where they vary. Each function below says by how much; pairs are compared by the total
+variation distance d between the distributions of an image's operations in their order, magnitudes by the largest
+difference D of the distribution functions.
+
+Importing it does not import PyTorch, because lists of names need none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import NormalDist
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from hba.operations import OPERATIONS, STAGED
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import randaugment as randaugment_start
+
+if TYPE_CHECKING:
+    from hba.schedule.fit import SubPolicy
+    from hba.schedule.schedule import Schedule
+
+RECIPE = "recipe"
+"""In the provenance, the name of a recipe. Trainings fill what it uncovers with the mean colour of their images."""
+LARGEST_SHIFT = 1 / 8
+"""Of the crop, as a fraction of the side."""
+N_LEVELS = 64
+"""Of timm's magnitudes, by which their normal distribution is represented."""
+
+KINDS = ("probability", "magnitude")
+Stages = Mapping[str, tuple[float, float | None]]
+"""By operation outside the walk, its probability and its magnitude, None where it has none."""
+
+FLIP: Stages = {"HorizontalFlip": (0.5, None)}
+TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
+CROP: Stages = {"PaddedCrop": (1.0, LARGEST_SHIFT)}
+TIMM: Stages = {
+    **FLIP,
+    "ResizedCrop": (1.0, 0.08),
+    "Erase": (0.25, 1 / 3),
+    "Mixup": (0.5, 0.8),
+    "CutMix": (1.0, 1.0),
+}
+TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
+"""m9, mstd0.5, and the level at which timm cuts."""
+_ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
+TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("AutoContrast", "Equalize", "Invert", "SolarizeAdd"), ()),
+        "Rotate": (lambda level: 30 * level,),
+        "Posterize": (lambda level: max(1.0, 4.0 - int(4 * level)),),
+        "Solarize": (lambda level: 256.0 - int(256 * level),),
+        **dict.fromkeys(("Color", "Contrast", "Brightness", "Sharpness"), _ENHANCED),
+        **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
+        **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
+    }
+)
+"""By operation of its RandAugment, the magnitude at a level in [0, 1], without the sign that hba draws; two are equally
+likely. hba has no SolarizeAdd.
+"""
+
+
+class Recipe(NamedTuple):
+    """make: its schedule. text: what it does, and whose it is."""
+
+    make: Callable[[], Schedule]
+    text: str
+
+
+def none() -> Schedule:
+    """All operations with probability 0, and otherwise where a search begins that starts at RandAugment's policy."""
+    from hba.schedule.schedule import Schedule
+
+    space = SearchSpace((*STAGED.values(), *OPERATIONS.values()), 1, (1.0, 0.0, 0.0, 0.0), searches_count=True)
+    values = space.decode(randaugment_start(space).double())
+    values[[name.endswith(".probability") for name in space.names]] = 0.0
+    return Schedule(space, values.numpy()[None], provenance={RECIPE: "none"})
+
+
+def of_torchvision(policy: str, name: str | None = None, stages: Stages | None = None) -> Schedule:
+    """One of torchvision's policies, after operations of other stages. name: of the recipe, by default the policy's.
+
+    RandAugment: d = 0.032, because 4.0 % of pairs are of one operation instead of 7.7 %; magnitudes are exact.
+    TrivialAugment has no pairs; D is at most 0.08, and 0.13 for Posterize. AutoAugment applies pairs that belong
+    together: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.43. Shifts are rounded to whole
+    pixels, where torchvision cuts the fraction.
+    """
+    from hba.schedule.torchvision_policies import policy_of_torchvision
+
+    return _recipe(name or policy, stages or {}, policy_of_torchvision(policy))
+
+
+def timm() -> Schedule:
+    """rand-m9-mstd0.5-inc1 with Mixup, CutMix, random erasing, flip and crop, as trainings with timm have them.
+
+    Ref: github.com/facebookresearch/deit, main.py: mixup 0.8, cutmix 1.0, mixup-prob 1.0, mixup-switch-prob 0.5,
+    reprob 0.25, recount 1; timm's create_transform, by default: scale (0.08, 1), hflip 0.5, no color jitter beside
+    RandAugment. Without SolarizeAdd, a fifteenth of the operations, which is left out, d = 0.008 and D is at most 0.09.
+    Otherwise than in timm, an erased rectangle has the fill colour instead of noise, all that moves pixels is bilinear
+    instead of bicubic, and Posterize keeps one bit at least.
+    """
+    return _recipe("timm", TIMM, timm_randaugment(), "bilinear")
+
+
+def _recipe(name: str, stages: Stages, policy: Sequence[SubPolicy] = (), interpolation: str = "nearest") -> Schedule:
+    """Operations of other stages, and on the walk the fitted policy."""
+    import numpy as np
+
+    from hba.policy.module import GRAY
+    from hba.schedule.fit import fitted_schedule
+    from hba.schedule.schedule import Schedule
+
+    operations = tuple(STAGED[one] for one in stages)
+    numbers = {
+        f"{one}.{kind}": number for one, both in stages.items() for kind, number in zip(KINDS, both, strict=True)
+    }
+    if not policy:
+        space = SearchSpace(operations, count_probabilities=(1.0,))
+        return Schedule(space, np.array([[numbers[column] for column in space.names]]), GRAY, {RECIPE: name})
+    walk = fitted_schedule(policy, 1, GRAY, {RECIPE: name}, interpolation=interpolation)
+    space, names = dataclasses.replace(walk.space, operations=(*operations, *walk.space.operations)), walk.space.names
+    values, spread = (dict(zip(names, rows[0].tolist(), strict=True)) for rows in (walk.values, walk.spread))
+    row = np.array([[{**numbers, **values}[column] for column in space.names]])
+    widths = np.array([[spread.get(column, 0.0) for column in space.names]])
+    return Schedule(space, row, GRAY, walk.provenance, spread=widths)
+
+
+def timm_randaugment() -> tuple[SubPolicy, ...]:
+    """rand-m9-mstd0.5-inc1: two of 15 operations, the same one perhaps twice, each applied with probability 0.5.
+
+    Ref: timm/data/auto_augment.py (rand_augment_transform, LEVEL_TO_ARG).
+    """
+    from hba.schedule.fit import Choice, SubPolicy
+
+    normal = NormalDist(TIMM_LEVEL, TIMM_DEVIATION)
+    levels = [min(1.0, normal.inv_cdf((number + 0.5) / N_LEVELS) / TIMM_MOST) for number in range(N_LEVELS)]
+    chance, step = 0.5 / len(TIMM_MAGNITUDES), []
+    for name, functions in TIMM_MAGNITUDES.items():
+        magnitudes: list[float | None] = [function(level) for function in functions for level in levels]
+        magnitudes = magnitudes or [None]
+        step += [Choice(name, chance / len(magnitudes), magnitude) for magnitude in magnitudes]
+    return (SubPolicy((tuple(step),) * 2),)
+
+
+_RECIPES: Mapping[str, tuple[Callable[[], Schedule], str]] = {
+    "none": (none, "nothing beside the baseline augmentation"),
+    "randaugment": (partial(of_torchvision, "randaugment"), "RandAugment, with torchvision's defaults"),
+    "trivialaugment": (
+        partial(of_torchvision, "trivialaugment"),
+        "TrivialAugment, as torchvision has it; shifts by up to a seventh of the side",
+    ),
+    "autoaugment": (
+        partial(of_torchvision, "autoaugment-imagenet", "autoaugment"),
+        "AutoAugment, with torchvision's policy for ImageNet",
+    ),
+    "photo": (
+        partial(of_torchvision, "randaugment", "photo", {**FLIP, **CROP}),
+        "horizontal flip, crop by up to an eighth of the side, and RandAugment",
+    ),
+    "oriented": (
+        partial(of_torchvision, "randaugment", "oriented", CROP),
+        "crop and RandAugment without a flip, for images in which left and right differ",
+    ),
+    "overhead": (
+        partial(_recipe, "overhead", {**TURNS, **CROP}),
+        "flips, quarter turns and crop, for images without a right way up",
+    ),
+    "overhead-randaugment": (
+        partial(of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}),
+        "flips, quarter turns, crop and RandAugment",
+    ),
+    "timm": (timm, "rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and crop, as trainings with timm have them"),
+}
+RECIPES: Mapping[str, Recipe] = MappingProxyType({name: Recipe(*made) for name, made in _RECIPES.items()})
+"""By name."""
