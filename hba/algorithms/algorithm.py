@@ -85,6 +85,8 @@ class Algorithm(Settings):
     """Whether it supports the setting `fast`: it trains an ordinary network."""
     tunes_training: ClassVar[bool] = False
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
+    is_fixed: ClassVar[bool] = False
+    """Whether the schedule is the policy at the end of the search, in all epochs, not the course of the search."""
     has_presets: ClassVar[bool] = True
     """Whether the values of a preset, which is made for HBA, replace its defaults."""
 
@@ -150,6 +152,14 @@ class Algorithm(Settings):
             columns[space.probability_columns(columns.device)] = 0
         columns[space.n_of_policy :] = 0
         return columns
+
+    def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
+        """How many epochs the search takes; `epochs` are those of the training that it is for."""
+        return config.epochs
+
+    def findings(self, task: Task, state: Any) -> dict[str, Any]:
+        """What the search has measured, as JSON values, for the provenance of the schedule."""
+        return {}
 
     def resolved(self, batch_size: int) -> Self:
         """The same settings, with values that depend on the batch size replaced by numbers."""

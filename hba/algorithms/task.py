@@ -18,8 +18,10 @@ from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
+from hba.schedule.mixing import Mixing
 from hba.training.criterion import error_share, loss_of
 from hba.training.metrics import totals
+from hba.training.mixing import mix
 from hba.training.optim import Parameters, optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 
@@ -130,10 +132,16 @@ class ImageTask(Task):
 
     def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, SampleTrace]:
         draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
-        augmented = apply_operations(self.space, draw, inputs, self.fill) if self.space.operations else inputs
+        augmented = apply_operations(self.space, draw, inputs, self.fill) if self.space.acts_on_images else inputs
         augmented = self.regularization.on_pixels(augmented, values, generator, self.fill)
         standardized = self.preprocessing.train(augmented, generator)
         return self.regularization.on_inputs(standardized, values, generator), walk
+
+    def mixed(self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Any]:
+        """The network's inputs, mixed by a row of values (n,), and their labels."""
+        if not self.space.mixing:
+            return inputs, labels
+        return mix(inputs, labels, Mixing.of(self.space, row), generator)
 
     def as_measured(self, inputs: Tensor) -> Tensor:
         return self.preprocessing.measure(inputs)

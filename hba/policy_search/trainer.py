@@ -67,7 +67,8 @@ class SearchTrainer:
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
-        self.history = History(context.config.epochs)
+        self.total_epochs = algorithm.total_epochs(context.config, context.task.space)
+        self.history = History(self.total_epochs)
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
         saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
@@ -75,7 +76,7 @@ class SearchTrainer:
             restore(self.state, saved["search"])
             restore(self.history, saved["history"])
             restore_default_generators(saved["default_generators"], self.state.device)
-            self.notes = extend_epochs(context.task, self.state, self.history)
+            self.notes = () if algorithm.is_fixed else extend_epochs(context.task, self.state, self.history)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
@@ -84,22 +85,22 @@ class SearchTrainer:
         # Before anything is trained, so that a state that cannot be saved is found at once.
         self.save()
         updates = config.algorithm.update_schedule
-        policy_steps = updates.policy_steps(config.epochs, state.steps_per_epoch)
+        policy_steps = updates.policy_steps(self.total_epochs, state.steps_per_epoch)
         plan = context.plan(
             model=context.model,
             n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
             device=str(state.device),
-            epochs=config.epochs,
+            epochs=self.total_epochs,
             epochs_done=len(history.rows),
             steps_per_epoch=state.steps_per_epoch,
             policy_steps=policy_steps,
             folder=None if self.folder is None else self.folder.path,
-            notes=tuple(filter(None, (*self.notes, updates.advice(config.epochs, state.steps_per_epoch)))),
+            notes=tuple(filter(None, (*self.notes, updates.advice(self.total_epochs, state.steps_per_epoch)))),
             regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
         )
         callback.planned(plan)
-        total_steps = config.epochs * state.steps_per_epoch
-        callback.started(state.step, total_steps, plan.batch_size, config.epochs)
+        total_steps = self.total_epochs * state.steps_per_epoch
+        callback.started(state.step, total_steps, plan.batch_size, self.total_epochs)
         first_step = state.step
         while state.step < total_steps and not stop_requested_on_rank0(callback.stop_requested, state.step):
             config.algorithm.step(context.task, state)
@@ -171,10 +172,12 @@ class SearchTrainer:
         """The schedule of the finished epochs; None before the end of the first."""
         if not self.history.rows:
             return None
-        space, spreads = self.context.task.space, np.array(self.history.spreads)
+        space, spreads, rows = self.context.task.space, np.array(self.history.spreads), np.array(self.history.rows)
         columns = self.context.config.algorithm.spread_columns(space).numpy()
         spread = spreads.reshape(len(spreads), -1) * columns
-        return Schedule(space, np.array(self.history.rows), self.context.fill, self._provenance(), spread=spread)
+        if self.context.config.algorithm.is_fixed:
+            rows, spread = rows[-1:], spread[-1:]
+        return Schedule(space, rows, self.context.fill, self._provenance(), spread=spread)
 
     def _provenance(self) -> dict[str, Any]:
         """How the schedule was made, as JSON values."""
@@ -184,6 +187,7 @@ class SearchTrainer:
         return {
             "algorithm": config.algorithm.name,
             **self.context.provenance(),
+            **config.algorithm.findings(self.context.task, state),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
             "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),

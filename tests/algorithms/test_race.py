@@ -1,0 +1,107 @@
+"""Race: the test of symmetries and the choice among forks, on images whose answer is known."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from search_problems import StopAfter, small_config, small_images
+from torch import Tensor
+
+import hba
+from hba.algorithms.race import Race, calibrated, groups_of, row_of
+from hba.data import LabelledImages, SearchData
+from hba.errors import SettingsError
+from hba.operations import OPERATIONS, STAGED
+from hba.policy.space import SearchSpace
+from hba.training.criterion import losses_of
+
+FLIPS = ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
+SPACE = SearchSpace((*(STAGED[name] for name in (*FLIPS, "Erase", "Mixup")), OPERATIONS["Invert"]), 1, (0.5, 0.5))
+SETTINGS: dict[str, Any] = {
+    **{"algorithm": "race", "space": SPACE, "model": "wrn-10-1", "epochs": 8, "batch_size": 12},
+    **{"device": "cpu", "learning_rate": 0.05},
+}
+
+
+def sides() -> SearchData:
+    """The bright half is the left or the right one: mirrored left to right the label is wrong, top to bottom right."""
+    return SearchData("sides", ("left", "right"), small_images(96, seed=0), small_images(48, seed=1))
+
+
+@cache
+def searched() -> hba.SearchResult:
+    return hba.search(sides(), **SETTINGS)
+
+
+def probability(result: hba.SearchResult, name: str) -> float:
+    assert result.schedule is not None
+    return float(result.schedule.values[-1][result.schedule.space.names.index(f"{name}.probability")])
+
+
+def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
+    result = searched()
+    assert [probability(result, name) for name in FLIPS] == [0.0, 0.5, 0.0]
+    assert result.schedule is not None
+    assert result.schedule.epochs == 1
+    gaps = result.schedule.provenance["symmetries"]
+    assert gaps["HorizontalFlip"][0] > 0.5
+    assert abs(gaps["VerticalFlip"][0]) < 0.1
+
+
+def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
+    result = searched()
+    assert result.schedule is not None
+    forks = result.schedule.provenance["forks"]
+    assert list(forks) == ["none", "RandAugment", "erasing", "mixing", "together"]
+    assert len(result.metrics) == 2 + 2 * len(forks) == Race().total_epochs(small_config(epochs=8), SPACE)
+    best = min(forks, key=lambda name: forks[name][0])
+    taken = ["VerticalFlip", *({"none": [], "together": []}.get(best, [best]))]
+    if best != "together":
+        assert np.allclose(result.schedule.values[-1], row_of(SPACE, taken), atol=1e-6)
+    assert forks["none"][1:] == [0.0, 0.0]
+
+
+def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() -> None:
+    rates = [one["learning_rate"] for one in searched().metrics]
+    # Of a cosine from 0.05 over 8 epochs: after one and two of them, and then halfway between the second and the end.
+    of_cosine = [0.05 * (1 + np.cos(np.pi * part / 8)) / 2 for part in (1, 2, 5)]
+    assert rates[:3] == pytest.approx(of_cosine)
+    assert rates[3::2][:-1] == pytest.approx([of_cosine[1]] * 4)
+    assert rates[2::2] == pytest.approx([of_cosine[2]] * 5)
+
+
+def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    for n_steps in (5, 16, 37):
+        folder = tmp_path / str(n_steps)
+        hba.search(sides(), **SETTINGS, out=folder, callback=StopAfter(n_steps))
+        again = hba.search(sides(), **{**SETTINGS, "space": SPACE}, out=folder, resume=True)
+        whole = searched()
+        assert again.schedule is not None
+        assert whole.schedule is not None
+        assert np.array_equal(again.schedule.values, whole.schedule.values)
+        assert again.schedule.provenance["forks"] == whole.schedule.provenance["forks"]
+
+
+def test_calibration_undoes_a_scale_of_the_logits() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(500, 4, generator=generator), torch.randint(4, (500,), generator=generator)
+    logits[torch.arange(500), labels] += 1
+
+    def loss(given: Tensor) -> float:
+        return float(losses_of(calibrated(given, labels), labels).mean())
+
+    assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
+    assert loss(logits) <= float(losses_of(logits, labels).mean())
+
+
+def test_what_it_cannot_decide_is_refused() -> None:
+    assert list(groups_of(SPACE)) == ["RandAugment", "erasing", "mixing"]
+    with pytest.raises(SettingsError, match="plateau"):
+        hba.search(sides(), **{**SETTINGS, "learning_rate_schedule": "plateau"})
+    images = small_images(96, seed=0)
+    several = LabelledImages(images.images, torch.eye(2)[images.labels].bool())
+    data = SearchData("several", ("left", "right"), several, several)
+    assert hba.search(data, **{**SETTINGS, "epochs": 1}).finished
