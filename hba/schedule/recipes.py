@@ -176,7 +176,7 @@ _RECIPES: Mapping[str, tuple[Callable[[], Schedule], str]] = {
         partial(of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}),
         "flips, quarter turns, crop and RandAugment",
     ),
-    "timm": (timm, "rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and crop, as trainings with timm have them"),
+    "timm": (timm, "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop"),
 }
 RECIPES: Mapping[str, Recipe] = MappingProxyType({name: Recipe(*made) for name, made in _RECIPES.items()})
 """By name."""

@@ -25,6 +25,7 @@ from hba.operations import registered_operations
 from hba.policy.spaces import SPACES
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_search.config import SearchConfig
+from hba.schedule.recipes import RECIPES
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.imports import EXTRAS
 
@@ -186,7 +187,7 @@ def cards() -> Iterator[tuple[str, Any]]:
 
 def test_shipped_policies_are_listed_with_their_cards() -> None:
     assert [name for name, _ in cards()] == sorted(path.stem for path in POLICIES.glob("*.json")) == hba.policy_names()
-    assert [row[0] for row in rows_in(said("policies"))] == hba.policy_names()
+    assert [row[0] for row in rows_in(said("policies"))] == [*hba.policy_names(), *RECIPES]
     listed = json.loads(run("policies", "--json").stdout)
     assert [(one["name"], one["card"]) for one in listed] == [*cards()]
     for name, card in cards():
