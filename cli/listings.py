@@ -19,7 +19,7 @@ from hba.utils.devices import environment, find_device, version_of
 from hba.utils.imports import EXTRAS, install
 from hba.utils.text import as_markdown, counted, percent
 
-from .terminal import console, json_option, operations_file_option, print_json, say, table
+from .terminal import by_stage, console, json_option, operations_file_option, print_json, say, table
 
 
 @click.command()
@@ -57,18 +57,21 @@ def models() -> None:
 @operations_file_option
 def operations(space: str, markdown: bool) -> None:
     """Print the operations of a search space, and your own, with ranges, units and directions of magnitudes."""
-    found = SPACES[space]
-    shown = SearchSpace((*found.operations, *registered_operations()), found.copies, found.count_probabilities)
+    by_name = {one.name: one for one in (*SPACES[space].operations, *registered_operations())}
+    shown = SearchSpace(tuple(by_name.values()))
     headings = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
-    rows = [_row(one) for one in shown.operations]
+    rows = [(one.stage, _row(one)) for one in shown.operations]
     if markdown:
-        say(as_markdown(headings, rows))
+        say(as_markdown(("stage", *headings), [(stage, *cells) for stage, cells in rows]))
         return
-    console().print(table(headings, rows, f"Search space {space}"))
+    console().print(table(headings, by_stage(rows), f"Search space {space}"))
     say("sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels.")
     say("fill: uncovered pixels get one color, in a search the mean color of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
-    say(f"{shown.copies} copies of each. Largest number of operations per image, with probability: {limits}.")
+    of_walk = " of the walk" if shown.has_stages else ""
+    say(f"{shown.copies} copies of each operation{of_walk}. Most of these per image, with probability: {limits}.")
+    if shown.has_stages:
+        say("Each other operation is drawn by itself, for every image, or in the stage mixing for every batch.")
 
 
 def _row(one: Operation) -> tuple[str, ...]:
@@ -79,7 +82,7 @@ def _row(one: Operation) -> tuple[str, ...]:
         one.unit or "-",
         "-" if one.identity is None else f"{one.identity:g}",
         ", ".join(word for word in also if word) or "-",
-        f"PIL {one.pil}" if one.pil else "your function",
+        one.pil if (one.pil or "").startswith("torchvision") else f"PIL {one.pil}" if one.pil else "your function",
     )
 
 

@@ -59,12 +59,12 @@ def apply(
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
     hidden = not_on_pixels(loaded.space)
     if not is_seen(loaded.space):
-        raise SettingsError(f"the schedule changes no pixels, only {first_of(hidden)}; hba show prints their values")
+        raise SettingsError(f"the schedule changes no single image, only {first_of(hidden)}; hba show prints them")
     draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch, n_copies=copies, seed=seed)
     if loaded.space.operations:
         say(reach_line(loaded, epoch))
     if hidden:
-        say(f"Not shown, because they do not act on pixels: {', '.join(hidden)}")
+        say(f"Not shown, because they do not act on the pixels of single images: {', '.join(hidden)}")
     say(f"Picture: {out}")
 
 

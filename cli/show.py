@@ -10,12 +10,8 @@ from rich.console import Console
 import hba
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.errors import SettingsError
-from hba.report.findings import (
-    change_table,
-    network_measured,
-    regularizer_table,
-    schedule_lines,
-)
+from hba.operations.operation import STAGES
+from hba.report.findings import change_table, network_measured, of_walk, regularizer_table, schedule_lines
 from hba.report.over_seeds import Over, OverSeeds
 from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
@@ -25,7 +21,7 @@ from hba.schedule.summary import key_epochs, reach, summarize, summarize_regular
 from hba.utils.text import counted, percent
 
 from .options import file_option, picture, schedule_argument
-from .terminal import console, json_option, operations_file_option, print_json, say, table
+from .terminal import by_stage, console, json_option, operations_file_option, print_json, say, table
 
 
 @click.command()
@@ -71,6 +67,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
     operations = [
         {
             "name": summary.operation.name,
+            "stage": summary.operation.stage,
             "unit": summary.operation.unit,
             "probability": summary.probability,
             "magnitude": summary.magnitude,
@@ -101,22 +98,24 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
     shares, rows = reach(schedule, epochs[-1]).shares, []
-    for summary in summarize(schedule, epochs):
-        operation, shown = summary.operation.name, summary.shown_magnitudes or ()
+    for summary in sorted(summarize(schedule, epochs), key=lambda one: STAGES.index(one.operation.stage)):
+        operation, shown = summary.operation, summary.shown_magnitudes or ()
         magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * len(epochs)
-        rows.append(
-            [operation, *(f"{value:.2f}" for value in summary.probability), share(shares[operation]), *magnitudes]
-        )
+        probabilities = [f"{value:.2f}" for value in summary.probability]
+        cells = (operation.name, *probabilities, share(shares[operation.name]), *magnitudes)
+        rows.append((operation.stage, cells))
     title = f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"
-    printer.print(table(("operation", *headings), rows, title, numbers=True))
+    printer.print(table(("operation", *headings), by_stage(rows), title, numbers=True))
+    less = f", which is mostly less, because an image gets at most {space.max_count}{of_walk(space)}"
     printer.print(
-        "prob.: how often an operation is applied when its turn comes. images: the share of images that it is applied "
-        f"to, which is mostly less, because an image gets at most {space.max_count}."
+        f"prob.: how often an operation is applied{' when its turn comes' if space.walk else ''}. images: the share of "
+        f"images that it is applied to{less if space.walk else ''}"
+        f"{'; of mixing, the share of batches' if space.mixing else ''}."
     )
-    if space.copies > 1:
+    if space.copies > 1 and space.walk:
         printer.print(
-            f"Numbers are means over the {space.copies} copies of each operation; magnitudes on both sides of the "
-            "identity are listed copy by copy."
+            f"Numbers are means over the {space.copies} copies of each operation{of_walk(space)}; magnitudes on both "
+            "sides of the identity are listed copy by copy."
         )
     names_by_unit: dict[str, list[str]] = {}
     for one in space.operations:

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
+from hba.operations.operation import WALK
 from hba.operations.registration import load_operations_file
 from hba.utils.files import RUNS
 from hba.utils.text import counted, first_of
@@ -39,7 +40,7 @@ def table(
 ) -> Table:
     """A table whose first column, the names, is not wrapped; in a narrow terminal, cells have no margins.
 
-    numbers: the other columns hold numbers, which are aligned to the right and not wrapped.
+    numbers: the other columns hold numbers, which are aligned to the right and not wrapped. An empty row is a line.
     """
     made = Table(title=title, padding=(0, 1 if console().width >= PLAIN_WIDTH else 0))
     for number, heading in enumerate(headings):
@@ -48,8 +49,19 @@ def table(
             heading, justify="right" if is_number else "left", no_wrap=is_number or number == 0, overflow="fold"
         )
     for row in rows:
-        made.add_row(*row)
+        if cells := tuple(row):
+            made.add_row(*cells)
+        else:
+            made.add_section()
     return made
+
+
+def by_stage(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Sequence[str]]:
+    """Rows of a table of operations, each with its stage, under a heading for each stage unless all are on the walk."""
+    for stage, found in itertools.groupby(rows, key=lambda row: row[0]):
+        if any(one != WALK for one, _ in rows):
+            yield from ((), (f"{stage}:",))
+        yield from (cells for _, cells in found)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for programs.")

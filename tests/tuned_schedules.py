@@ -1,10 +1,10 @@
-"""Schedules with regularizers, beside operations and alone."""
+"""Schedules with regularizers, beside operations and alone, and with operations of several stages."""
 
 from typing import Any
 
 import numpy as np
 
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, STAGED
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import REGULARIZERS
 from hba.regularization.regularizer import Hyperparameter
@@ -32,6 +32,14 @@ def both(spread: Any = 0.0, **provenance: Any) -> Schedule:
 def alone(**provenance: Any) -> Schedule:
     """The same without operations."""
     return both(**provenance).without_operations()
+
+
+def staged(**provenance: Any) -> Schedule:
+    """Two epochs of a flip, a crop, Rotate, Mixup and CutMix."""
+    rows = [[0.5, 0.25, 0.75, 0.25, 3.0, 0.25, 0.25, 0.5, 0.5], [0.25, 0.5, 0.5, 0.75, 24.0, 0.25, 0.5, 0.5, 1.0]]
+    named = {**OPERATIONS, **STAGED}
+    chosen = [named[name] for name in ("HorizontalFlip", "ResizedCrop", "Rotate", "Mixup", "CutMix")]
+    return Schedule(SearchSpace(tuple(chosen), 1, (0.5, 0.5)), np.array(rows), provenance=provenance)
 
 
 def of_affine(**strengths: float) -> Schedule:

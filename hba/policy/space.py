@@ -127,6 +127,11 @@ class SearchSpace:
         return tuple(one for one in self.operations if one.stage == MIXING)
 
     @property
+    def has_stages(self) -> bool:
+        """Whether there are operations outside the walk."""
+        return len(self.walk) < len(self.operations)
+
+    @property
     def acts_on_images(self) -> bool:
         """Whether there are operations on single images."""
         return len(self.mixing) < len(self.operations)

@@ -107,7 +107,9 @@ def search_space(
 
 def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
     """By name, the operations of a list. A list that begins by leaving one out begins with all."""
-    own, found = {one.name: one for one in space.operations}, dict[str, Operation]()
+    # A registered operation may have the name of one outside the walk, and stands for it.
+    own = {one.name: one if one.stage == WALK else find_operation(one.name) for one in space.operations}
+    found: dict[str, Operation] = {}
     for name in [ALL, *names] if names and names[0].startswith("-") else names:
         # What is left out is looked up too, so that an unknown name is refused as such.
         known = own.values() if name == ALL else [own.get(name) or find_operation(name.removeprefix("-"))]

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.report.findings import error_definition
+from hba.report.findings import error_definition, share_of
 from hba.report.page import settings_facts
 from hba.report.results import mean_of
 from hba.report.run import Run
-from hba.report.tables import Table, share
+from hba.report.tables import Table
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
 
@@ -97,7 +97,7 @@ def _operations(run: Run) -> Cells:
     for summary in summarize(run.schedule, (last,)):
         copies = (summary.shown_magnitudes or ((),))[-1]
         numbers = ", ".join([f"{summary.probability[-1]:.2f}", *(f"{copy:.3g}" for copy in copies)])
-        found[summary.operation.name] = f"{share(shares[summary.operation.name])}  ({numbers})"
+        found[summary.operation.name] = f"{share_of(summary.operation, shares)}  ({numbers})"
     return found
 
 

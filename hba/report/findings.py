@@ -1,5 +1,6 @@
 """Sentences and rows about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
+from hba.operations import Operation
+from hba.operations.operation import MIXING, WALK
+from hba.policy.space import SearchSpace
 from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
@@ -39,7 +43,7 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 def change_table(schedule: Schedule) -> tuple[str, Table]:
     """A title and the operations that changed most. No rows where nothing moved."""
-    last, copies, steps = schedule.epochs - 1, schedule.space.copies, count_of(schedule.provenance.get("policy_steps"))
+    last, space, steps = schedule.epochs - 1, schedule.space, count_of(schedule.provenance.get("policy_steps"))
     shares, rows = reach(schedule, last).shares, []
     for change in changes(schedule, last)[:N_CHANGES]:
         if change.moved < LEAST_CHANGE:
@@ -47,13 +51,24 @@ def change_table(schedule: Schedule) -> tuple[str, Table]:
         name, unit, (before, after) = change.operation.name, change.operation.unit, change.probability
         ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.shown_magnitudes or ()]
         magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
-        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share(shares[name])))
+        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share_of(change.operation, shares)))
     since = f"From epoch 1 to epoch {last + 1}" if start_of(schedule) is None else f"After {last + 1} epochs"
     since += "" if steps is None else f" and {counted(steps, 'policy step')}"
-    note = "" if copies == 1 else f" (means over {copies} copies; magnitudes on both sides of the identity one by one)"
+    over = f" (means over {space.copies} copies{of_walk(space)}; magnitudes on both sides of the identity one by one)"
+    note = over if space.copies > 1 and space.walk else ""
     return f"{since}, changed most{note}", Table(
         ("operation", "probability", "magnitude", "share of images"), tuple(rows)
     )
+
+
+def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
+    """The share of images that get an operation, or of batches that it mixes, which says so."""
+    return share(shares[operation.name]) + (" of batches" if operation.stage == MIXING else "")
+
+
+def of_walk(space: SearchSpace) -> str:
+    """` of the walk`, where there are operations of other stages."""
+    return " of the walk" if space.has_stages else ""
 
 
 def regularizer_table(schedule: Schedule) -> Table:
@@ -78,7 +93,9 @@ def schedule_lines(schedule: Schedule) -> list[str]:
             for epoch in key_epochs(schedule)
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
-        found.append(f"Operations per image are searched too; the shares of images that get {numbers}: {shares}.")
+        found.append(
+            f"Operations{of_walk(space)} per image are searched too; the shares of images that get {numbers}: {shares}."
+        )
     if schedule.spread.any():
         found.append(
             f"Spread: up to {schedule.spread.max():.3g}. Every image draws numbers of its own around the schedule's; "
@@ -91,13 +108,19 @@ def schedule_lines(schedule: Schedule) -> list[str]:
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
-    """How many operations an image gets at an epoch (from 0)."""
-    most, numbers = schedule.space.max_count, reach(schedule, epoch).numbers
+    """How many operations an image gets at an epoch (from 0), and how many batches are mixed."""
+    space, (shares, numbers) = schedule.space, reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
-    return (
-        f"An image gets at most {counted(most, 'operation')}, {mean:.2f} on average; "
-        f"{100 * numbers[0]:.0f} % of the images get none."
-    )
+    staged = [shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)]
+    got = f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f} on average"
+    if not space.walk:
+        got = f"{sum(staged):.2f} operations on average"
+    elif staged:
+        got += f", and {sum(staged):.2f} of the other stages"
+    none = numbers[0] * math.prod(1 - one for one in staged)
+    found = [f"An image gets {got}; {100 * none:.0f} % of the images get none."] if space.acts_on_images else []
+    mixed = sum(shares[one.name] for one in space.mixing)
+    return " ".join([*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if space.mixing else [])])
 
 
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:

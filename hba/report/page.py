@@ -108,12 +108,16 @@ def _standfirst(search: SearchFiles) -> str:
 def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
     space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
     title, changed = findings.change_table(schedule)
-    drawn = [(panel, figures.panel_figure(panel, schedule.epochs)) for panel in panels(schedule)]
+    notes = {one.name: findings.share_of(one, shares) for one in space.operations}
+    drawn = [
+        (one.stage, one.name, notes.get(one.name, ""), one.ends, figures.panel_figure(one, schedule.epochs))
+        for one in panels(schedule)
+    ]
     return {
-        "operations": [
-            (one.name, tables.share(shares[one.name]), one.ends, svg) for one, svg in drawn if one.name in shares
-        ],
-        "regularizers": [(one.name, "", one.ends, svg) for one, svg in drawn if one.name not in shares],
+        "operations": [panel for panel in drawn if panel[1] in notes],
+        "regularizers": [panel for panel in drawn if panel[1] not in notes],
+        "is_mixed": bool(space.mixing),
+        "has_walk": bool(space.walk),
         "has_spread": bool(schedule.spread.any()),
         "tuned": findings.regularizer_table(schedule),
         "changed_title": title,
@@ -186,6 +190,7 @@ def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
     found = []
     for name, value in settings.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        parts = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else value
+        text = ", ".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
         found.append((name, texts.get(text, text)))
     return found

@@ -97,7 +97,7 @@ def written(
     """The text of the file of a schedule; values and spread of shape (epochs, n)."""
     head = {
         "format": FORMAT,
-        "version": 4 if len(space.walk) < len(space.operations) else 3 if space.regularizers else 2,
+        "version": 4 if space.has_stages else 3 if space.regularizers else 2,
         "space": {**space_entry(space), "searches_count": space.searches_count},
         "fill": list(fill),
         "hyperparameters": list(space.names),

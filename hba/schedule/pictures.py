@@ -49,13 +49,15 @@ DOTS_PER_INCH = 110
 
 
 class Panel(NamedTuple):
-    """One plot over epochs. name: of an operation or a regularizer. ends: for each quantity its kind, which is one of
+    """One plot over epochs. name: of an operation or a regularizer. stage: of an operation, empty where all are on the
+    walk, and for a regularizer. ends: for each quantity its kind, which is one of
     COLORS, and its first and last value. draw: draws it, without title.
     """
 
     name: str
     ends: list[tuple[str, str]]
     draw: Callable[["Axes"], None]
+    stage: str = ""
 
 
 def panels(schedule: Schedule) -> list[Panel]:
@@ -73,7 +75,8 @@ def panels(schedule: Schedule) -> list[Panel]:
         if operation.magnitude_range is not None:
             copies = copies_of(rows, operation, "magnitude")
             ends.append(("magnitude", f"{operation.unit or 'magnitude'} {_from_to(copies)}"))
-        found.append(Panel(operation.name, ends, partial(_draw_operation, x, rows, bands, operation)))
+        stage = operation.stage if rows.space.has_stages else ""
+        found.append(Panel(operation.name, ends, partial(_draw_operation, x, rows, bands, operation), stage))
     for one in summarize_regularizers(rows):
         words = f"{_from_to(np.array(one.values)[:, None])} {one.hyperparameter.unit or ''}".rstrip()
         found.append(Panel(one.hyperparameter.name, [("regularizer", words)], partial(_draw_regularizer, x, one)))
@@ -96,13 +99,16 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
     for panel, place in zip(found, axes, strict=False):
-        place.set_title(panel.name, fontsize=10)
+        place.set_title(panel.name + (f" ({panel.stage})" if panel.stage else ""), fontsize=10)
         panel.draw(place)
     for place in axes[len(found) :]:
         place.axis("off")
+    for place in axes[max(0, len(found) - n_columns) : len(found)]:
+        place.tick_params(labelbottom=True)
     figure.supxlabel("epoch")
     found_on, space = schedule.provenance.get("dataset"), schedule.space
-    parts = ["probability (blue) and magnitude (orange) per epoch, one line per copy"] if space.operations else []
+    parts = ["probability (blue) and magnitude (orange) per epoch"] if space.operations else []
+    parts += ["one line per copy"] if space.walk else []
     parts += ["bands: one spread to either side"] if schedule.spread.any() else []
     parts += ["regularizers (green) per epoch"] if space.regularizers else []
     origin = f" searched on {display_name(str(found_on))}" if found_on else ""
@@ -123,7 +129,7 @@ def _draw_operation(
         axes.set_ylim(low - margin, high + margin)
         axes.tick_params(axis="y", labelcolor=COLORS[kind])
         if kind == "magnitude":
-            axes.set_ylabel(operation.unit or "", color=COLORS[kind], fontsize=8)
+            axes.set_ylabel((operation.unit or "").replace(", ", ",\n"), color=COLORS[kind], fontsize=8)
         for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
             axes.fill_between(x, below, above, color=COLORS[kind], alpha=0.15, linewidth=0)
         for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
@@ -158,7 +164,8 @@ def draw_augmented(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.6 * (n_copies + 1), 1.95 * len(images) + 0.4), layout="constrained")
+    height = 2.4 if schedule.space.has_stages else 1.95
+    figure = Figure(figsize=(1.6 * (n_copies + 1), height * len(images) + 0.4), layout="constrained")
     places = iter(figure.subplots(len(images), n_copies + 1, squeeze=False).flatten())
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
     for image, copies in zip(images, rows, strict=True):
@@ -183,7 +190,7 @@ def augmented_copies(
 ) -> Iterator[list[AugmentedCopy]]:
     """For each image the copies that draw_augmented shows: first operations act, then regularizers of pixels."""
     generator, space = torch.Generator().manual_seed(seed), schedule.space
-    policy = schedule.without_regularizers().policy(epoch) if space.operations else None
+    policy = schedule.without_regularizers().policy(epoch) if space.acts_on_images else None
     further, row = on_pixels(space), torch.tensor(schedule.values[epoch], dtype=torch.float32)
     acts = Regularization(space.regularizers, space.n_of_policy)
     for image in images:
@@ -200,7 +207,7 @@ def augmented_copies(
 
 def is_seen(space: SearchSpace) -> bool:
     """Whether anything of a schedule changes pixels, so that augmented copies show something."""
-    return bool(space.operations or on_pixels(space))
+    return bool(space.acts_on_images or on_pixels(space))
 
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:

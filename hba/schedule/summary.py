@@ -27,7 +27,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.operations.operation import WALK
+from hba.operations.operation import MIXING, WALK
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import of_row, randaugment, started
@@ -70,8 +70,8 @@ class Reach(NamedTuple):
     """What share of images a policy reaches, in [0, 1].
 
     shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
-    magnitude then changes anything or not. numbers: shares of images to which 0, 1, 2, ... operations of the walk are
-    applied.
+    magnitude then changes anything or not; of mixing, the share of batches. numbers: shares of images to which 0, 1, 2,
+    ... operations of the walk are applied.
     """
 
     shares: Mapping[str, float]
@@ -173,11 +173,14 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     fires = [float(means[slot.probability]) for slot in space.slots[space.walk_slots]]
     limits = [0.0, *count_limits(space, means).tolist(), 1.0]
     chances = [after - before for before, after in itertools.pairwise(limits)]
-    shares = {
-        one.name: float(means[space.names.index(f"{one.name}.probability")])
-        for one in space.operations
-        if one.stage != WALK
-    }
+    shares = {}
+    for one in (one for one in space.operations if one.stage != WALK):
+        # A batch is mixed without spread.
+        row = values if one.stage == MIXING else means
+        shares[one.name] = float(row[space.names.index(f"{one.name}.probability")])
+    if {"Mixup", "CutMix"} <= shares.keys():
+        # A batch is mixed by CutMix only if it is not by Mixup.
+        shares["CutMix"] *= 1 - shares["Mixup"]
     for number, operation in enumerate(space.walk):
         first, end = number * copies, (number + 1) * copies
         others = fires[:first] + fires[end:]
@@ -227,8 +230,9 @@ def on_pixels(space: SearchSpace) -> tuple[str, ...]:
 
 
 def not_on_pixels(space: SearchSpace) -> tuple[str, ...]:
-    """Names of the other regularizers, which no picture shows."""
-    return tuple(one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels")
+    """Names of mixing, and of the other regularizers, which no picture of single images shows."""
+    others = [one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels"]
+    return (*(one.name for one in space.mixing), *others)
 
 
 def left_out(space: SearchSpace) -> str:

@@ -15,7 +15,7 @@ from hba.cli import main
 from hba.cli.main import COMMANDS
 from PIL import Image
 from report_pages import check_page
-from tuned_schedules import alone, both
+from tuned_schedules import alone, both, staged
 
 import hba
 from hba.config.evaluation import EvaluationConfig
@@ -101,6 +101,29 @@ def test_show_and_export_tell_what_was_tuned_beside_operations(drawn: list[Path]
     assert any("dropout.fc1" in line for line in said("export", "a.json", "--to", "kornia", "--out", "c.py"))
     make_images(Path("images"), 1)
     assert any("dropout.fc1" in line for line in said("apply", "a.json", "images", "--out", "c.png"))
+
+
+def test_show_and_apply_know_stages_and_mixing(drawn: list[Path]) -> None:
+    staged().save("a.json")
+    lines = said("show", "a.json")
+    for row in (
+        ["symmetry:", "", "", "", "", ""],
+        ["HorizontalFlip", "0.50", "0.25", "25.0 %", "-", "-"],
+        ["ResizedCrop", "0.25", "0.50", "50.0 %", "0.75", "0.5"],
+        ["Rotate", "0.25", "0.75", "37.5 %", "3", "24"],
+        ["CutMix", "0.50", "0.50", "37.5 %", "0.5", "1"],
+    ):
+        assert row in rows_in(lines)
+    assert any(row[0] == "CutMix" and row[-1] == "37.5 % of batches" for row in rows_in(lines))
+    found = json.loads(run("show", "a.json", "--json").stdout)["operations"]
+    assert {one["name"]: one["stage"] for one in found}["CutMix"] == "mixing"
+    make_images(Path("images"), 1)
+    hidden = "Not shown, because they do not act on the pixels of single images: Mixup, CutMix"
+    assert hidden in said("apply", "a.json", "images", "--out", "c.png")
+    mixing = tuple(staged().space.mixing)
+    hba.Schedule(hba.SearchSpace(mixing, count_probabilities=(1.0,)), staged().values[:, 5:]).save("b.json")
+    assert "only Mixup, CutMix" in run("apply", "b.json", "images", "--out", "c.png").stderr
+    assert "62 % of the batches are mixed." in said("show", "b.json")
 
 
 def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,9 +244,9 @@ def test_models_and_operations_are_listed(registered: object) -> None:
     assert set(MODELS) <= set(rows)
     assert rows["wrn-10-1"] == ["0.08 M", "2x3x32x32", "2x10", "any"]
     for space, found in SPACES.items():
-        shown = [row[0] for row in rows_in(said("operations", "--space", space)) if row[0]]
+        shown = [row[0] for row in rows_in(said("operations", "--space", space)) if row[0] and row[0][-1] != ":"]
         assert shown == [one.name for one in found.operations]
-        assert said("operations", "--space", space, "--markdown")[0].startswith("| operation")
+        assert said("operations", "--space", space, "--markdown")[0].startswith("| stage | operation")
     Path("mine.py").write_text("import hba\nimport torch\nhba.register_operation(hba.Operation('Mine', torch.sin))\n")
     assert "Mine" in run("operations", "--operations-file", "mine.py").stdout
     assert [one.name for one in registered_operations()] == ["Mine"]

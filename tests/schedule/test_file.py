@@ -11,7 +11,7 @@ import pytest
 from fuzzed import check_schedule, schedule_texts
 from hypothesis import HealthCheck, given, settings
 from own_operations import DARKEN, GAMMA, gamma
-from tuned_schedules import alone, both
+from tuned_schedules import alone, both, staged
 
 import hba
 from hba.errors import ScheduleError
@@ -53,7 +53,7 @@ def random_schedule(space: SearchSpace, epochs: int, **others: Any) -> Schedule:
 
 
 def test_golden_files_of_all_versions_load_with_their_values() -> None:
-    one, two, three = (Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3))
+    one, two, three, four = (Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3, 4))
     assert one.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5))
     np.testing.assert_array_equal(one.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]])
     assert not one.spread.any()
@@ -72,7 +72,9 @@ def test_golden_files_of_all_versions_load_with_their_values() -> None:
         three.values, [[0.05, 1.5, 0.05, 0.8, 0.05, 5e-4, 4.0], [1.0, 30.0, 0.0, 0.9, 0.3125, 1e-6, 6.5]]
     )
     np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0]] * 2)
-    for schedule, version in ((two, 2), (three, 3)):
+    assert four.space == staged().space
+    np.testing.assert_array_equal(four.values, staged().values)
+    for schedule, version in ((two, 2), (three, 3), (four, 4)):
         assert json.loads(schedule.text()) == golden(version)
     space = {**golden(1)["space"], "searches_count": False}
     assert json.loads(one.text()) == {**golden(1), "version": 2, "spread": 0.0, "space": space}
@@ -122,6 +124,12 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
     (3, (*TUNED, "high"), 0.0, "dropout.features.fc1"),
     (3, ("spread", 0, 4), 0.5, "spread must be finite"),
+    (4, (*FIRST, "stage"), "crop", "operation HorizontalFlip must be like"),
+    (4, (*FIRST, "stage"), MISSING, "operation HorizontalFlip must be like"),
+    (4, (*FIRST, "stage"), "last", "space.operations[0].stage must be 'symmetry', 'crop'"),
+    (4, ("hyperparameters", 0), "HorizontalFlip.1.probability", "HorizontalFlip.probability first"),
+    (4, ("values", 1, 8), 1.5, "values[1][8] (CutMix.magnitude) must lie in [0, 1], got 1.5"),
+    (4, ("values", 0, 2), 0.0, "values[0][2] (ResizedCrop.magnitude) must lie in [0.08, 1]"),
 ]
 
 

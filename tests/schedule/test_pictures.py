@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
-from tuned_schedules import NAMES, OTHERS, alone, both, of_affine
+from tuned_schedules import NAMES, OTHERS, alone, both, of_affine, staged
 
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
@@ -80,6 +80,16 @@ def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
     ):
         expected = [([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"]) for copy in range(1, copies + 1)]
         assert lines_of(axes) == expected
+
+
+def test_panels_outside_the_walk_have_their_stage_and_one_line(tmp_path: Path, figures: list[Any]) -> None:
+    draw_schedule(staged(), tmp_path / "a.png")
+    titles = [axes.get_title() for axes in figures[0].axes if axes.get_title()]
+    stages = {"HorizontalFlip": "symmetry", "ResizedCrop": "crop", "Rotate": "walk", "Mixup": "mixing"}
+    assert titles == [f"{name} ({stage})" for name, stage in {**stages, "CutMix": "mixing"}.items()]
+    assert lines_of(figures[0].axes[0]) == [([1, 2], [0.5, 0.25])]
+    (area,) = [axes for axes in figures[0].axes if axes.get_ylabel() == "least share of the area"]
+    assert lines_of(area) == [([1, 2], [0.75, 0.5])]
 
 
 RED, GREEN = (200, 30, 20), (10, 180, 40)

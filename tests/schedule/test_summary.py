@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit, logit
-from tuned_schedules import NAMES, OTHERS, alone, both
+from tuned_schedules import NAMES, OTHERS, alone, both, staged
 
 import hba
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.report.findings import reach_line
+from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     band,
@@ -25,6 +27,7 @@ from hba.schedule.summary import (
     summarize,
     summarize_regularizers,
 )
+from hba.training.mixing import draw_shares
 
 N_DRAWS = 200_000
 
@@ -182,6 +185,39 @@ def test_reach_is_what_draws_say() -> None:
         counted = (operations >= 0).sum(dim=1)
         numbers = [(counted == k).double().mean().item() for k in range(len(found.numbers))]
         assert found.numbers == pytest.approx(numbers, abs=0.005)
+
+
+def test_reach_outside_the_walk_is_what_draws_say() -> None:
+    """Rotate alone competes for K. A batch that Mixup mixes is not mixed by CutMix."""
+    schedule, n_batches, generator = staged(), 4000, torch.Generator().manual_seed(1)
+    found, space = reach(schedule, 1), schedule.space
+    draw = schedule.policy(1).draw(N_DRAWS, generator)
+    for number, slot in enumerate(space.slots):
+        drawn = (draw.slots == number).any(dim=1).double().mean().item()
+        assert found.shares[slot.operation.name] == pytest.approx(drawn, abs=0.005)
+    assert found.shares["Rotate"] == found.numbers[1] == pytest.approx(0.375)
+    none = (draw.slots < 0).all(dim=1).double().mean().item()
+    assert f"{100 * none:.0f} % of the images get none. 62 % of the batches are mixed." in reach_line(schedule, 1)
+    mixing = Mixing.of(space, schedule.values[1])
+    shares = torch.stack([draw_shares(mixing, 64, 64, generator) for _ in range(n_batches)]).flatten(1)
+    is_one = shares.amin(1) == shares.amax(1)
+    by_mixup, by_cutmix = (is_one & (shares[:, 0] < 1)).double().mean(), (~is_one).double().mean()
+    assert (found.shares["Mixup"], found.shares["CutMix"]) == (0.25, 0.375)
+    assert (by_mixup, by_cutmix) == pytest.approx((0.25, 0.375), abs=0.025)
+
+
+def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
+    settings = {"initial_fraction": 0.5, "start": {"HorizontalFlip": 0.75, "Rotate.magnitude": 6.0}}
+    strengths = {one.operation.name: one.strength[-1] for one in summarize(staged(), (0, 1))}
+    # The crop of at least half of the area is 0.5 / 0.92 of the way from the whole image to its range's end.
+    expected = {"HorizontalFlip": 0.25, "ResizedCrop": 0.5 * 0.5 / 0.92, "Rotate": 0.75 * 0.8, "Mixup": 0.125}
+    assert strengths == pytest.approx({**expected, "CutMix": 0.5})
+    moved = {one.operation.name: one for one in changes(staged(settings=settings), 1)}
+    assert moved["HorizontalFlip"].probability == pytest.approx((0.75, 0.25))
+    assert moved["Rotate"].magnitude == pytest.approx((6.0, 24.0))
+    assert moved["CutMix"].magnitude == pytest.approx((0.5, 1.0))
+    for start in ("Rotate", {"Rotate": 2.0}, {"Color": 0.5}, {"Rotate": "much"}):
+        assert start_of(staged(settings={**settings, "start": start})) is None, "from another program"
 
 
 def test_regularizers_have_their_values_and_where_they_began() -> None:
