@@ -75,14 +75,14 @@ def operations(space: str, markdown: bool) -> None:
 
 
 def _row(one: Operation) -> tuple[str, ...]:
-    also = ("sign" if one.signed else None, one.interpolation, "fill" if one.uses_fill else None)
+    by, also = one.pil or "", ("sign" if one.signed else None, one.interpolation, "fill" if one.uses_fill else None)
     return (
         one.name,
         "-" if one.magnitude_range is None else "{:g} to {:g}".format(*one.magnitude_range),
         one.unit or "-",
         "-" if one.identity is None else f"{one.identity:g}",
         ", ".join(word for word in also if word) or "-",
-        one.pil if (one.pil or "").startswith("torchvision") else f"PIL {one.pil}" if one.pil else "your function",
+        by if by.startswith("torchvision") else f"PIL {by}" if by else "your function",
     )
 
 

@@ -32,7 +32,7 @@ OPEN = ("hba.errors", "hba.training.criterion")
 def test_the_tables_of_operations_are_the_generated_ones() -> None:
     begin, end = "<!-- operations: begin -->\n", "\n<!-- operations: end -->"
     tables = re.findall(f"{begin}(.*?){end}", text_of("docs/operations.md"), re.DOTALL)
-    commands = [["operations", "--space", name, "--markdown"] for name in ("hba", "pba")]
+    commands = [["operations", "--space", name, "--markdown"] for name in ("full", "pba")]
     assert tables == [CliRunner().invoke(main, command).output.strip() for command in commands]
 
 
@@ -91,7 +91,7 @@ def _value_of(name: str) -> Any:
 
 def test_schedules_in_the_documentation_load(tmp_path: Path) -> None:
     examples = blocks_of(text_of("docs/schedule-files.md"), "json")
-    assert len(examples) == 2
+    assert len(examples) == 3
     for text in examples:
         (tmp_path / "a.json").write_text(text, encoding="utf-8")
         assert json.loads(hba.load_policy(tmp_path / "a.json").text()) == json.loads(text)
