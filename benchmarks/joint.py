@@ -53,8 +53,8 @@ ROWS = (JOINT, AUGMENTATION, HALF, DRAWN, NONE)
 operations of the default search with the best of random draws of the regularizers; nothing.
 """
 SEARCHES: Mapping[str, Mapping[str, Any]] = {
-    AUGMENTATION: {"val_batch_size": None},
-    JOINT: {"tune": "augmentation,dropout,weight-decay"},
+    AUGMENTATION: {"algorithm": "lookahead", "space": "hba", "val_batch_size": None},
+    JOINT: {"algorithm": "joint", "space": "hba", "tune": "augmentation,dropout,weight-decay"},
 }
 """Settings of the two searches. Both take whole batches of validation images."""
 MEASURES = {"test_error_percent": ("test error, %", 2), "test_loss": ("test loss", 3)}

@@ -44,7 +44,7 @@ class Floor:
 FLOORS: Mapping[str, Floor] = MappingProxyType(
     {
         "lookahead": Floor(
-            {},
+            {"algorithm": "lookahead"},
             rewards=8,
             why="a training; then a gradient of half as many validation images, and two passes forward for each of "
             "four draws",

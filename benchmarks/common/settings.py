@@ -45,6 +45,8 @@ NEUTRAL: Settings = MappingProxyType(
         "tune": ["augmentation"],
         "fill": None,
         "levels": None,
+        "ranges": None,
+        "start": None,
         "fast": False,
         "baseline": None,
         "spread": None,

@@ -28,7 +28,7 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**AS_IN_PAPER, **self.changes}
+        return {**AS_IN_PAPER, "space": "hba", **self.changes}
 
 
 _DRAWS = {

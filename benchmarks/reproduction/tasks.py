@@ -37,7 +37,7 @@ class Bench:
         return all(self.scale.settings(part) is not None for part in parts)
 
     def search(self, search: Search, seed: int) -> SearchTask:
-        settings = {**PAPER, **self._settings(search), "seed": seed}
+        settings = {**PAPER, "space": "hba", **self._settings(search), "seed": seed}
         config = SearchConfig.from_preset(settings, search.preset).resolved()
         label, ablation = self.place(search).label, self._ablation(search)
         return SearchTask(search.name, label, config, self.work, self._further, ablation)

@@ -54,7 +54,8 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
     n_images = BATCHES * shared["batch_size"]
     data = noise_data(shared["image_size"], n_images, n_images)
     of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
-    configs = {name: SearchConfig.make({**of_all, **floor.settings}).resolved() for name, floor in FLOORS.items()}
+    searched = {**of_all, "space": "hba"}
+    configs = {name: SearchConfig.make({**searched, **floor.settings}).resolved() for name, floor in FLOORS.items()}
     timed: dict[str, Callable[[], float]] = {}
     for name, config in configs.items():
         timed[name] = partial(search_seconds_per_step, config, data, steps)
