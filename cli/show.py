@@ -140,14 +140,15 @@ def print_findings(schedule: Schedule) -> None:
 def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
     """Operations and regularizers in the last epoch of searches that differ by their seed, and what to conclude."""
     rows = []
-    for one in found.operations:
+    for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
         low, high = one.probability_moved.interval
         moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
         images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
-        rows.append((one.name, images, _around(one.probability), moved, _around(one.magnitude)))
+        rows.append((one.stage, (one.name, images, _around(one.probability), moved, _around(one.magnitude))))
     if rows:
         title = f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last epoch, mean +- standard deviation"
-        printer.print(table(("operation", "images", "prob.", "moved by, 95 % interval", "magn."), rows, title))
+        headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
+        printer.print(table(headings, by_stage(rows), title))
     values = [
         (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each)) for name, over in found.regularizers.items()
     ]

@@ -207,10 +207,10 @@ class CommonSearchConfig(TrainingConfig):
     operations: Annotated[Annotated[Words, Field(min_length=1)] | None, DefaultText("all")] = None
     """Operations to search over, separated by commas; `all` stands for all of the space, -NAME leaves one out."""
     ranges: Annotated[Ranges | None, DefaultText("the space's")] = None
-    """First and last magnitude between which an operation is searched: Rotate=0:15, ..."""
+    """First and last magnitude between which an operation is searched: Rotate=0:15, separated by commas."""
     start: Annotated[Starts | None, DefaultText("as init says")] = None
-    """Initial probability or magnitude of operations, instead of that of init: HorizontalFlip=0.5,
-    Rotate.magnitude=10, ..."""
+    """Initial probability or magnitude of operations, instead of that of init: HorizontalFlip=0.5 or
+    Rotate.magnitude=10, separated by commas."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """Interpolation of shears, translations and rotations: nearest or bilinear."""
     fill: Annotated[Color | None, DefaultText("the mean of the training images")] = None

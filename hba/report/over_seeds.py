@@ -32,11 +32,12 @@ class Over:
 
 @dataclass(frozen=True)
 class OperationOverSeeds:
-    """One operation in the last epoch, its copies together. share: of images, in [0, 1]. probability_moved: since the
-    search began. magnitude: in `unit`, None where it has none.
+    """One operation in the last epoch, its copies together. share: of images, in [0, 1], of batches in the stage
+    mixing. probability_moved: since the search began. magnitude: in `unit`, None where it has none.
     """
 
     name: str
+    stage: str
     unit: str | None
     share: Over
     probability: Over
@@ -139,5 +140,6 @@ def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]
         magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
         magnitude = Over.of(magnitudes) if magnitudes else None
         probability = Over.of([one.probability[-1] for one in each])
-        found.append(OperationOverSeeds(name, operation.unit, share, probability, Over.of(moved), magnitude))
+        kind = (name, operation.stage, operation.unit)
+        found.append(OperationOverSeeds(*kind, share, probability, Over.of(moved), magnitude))
     return tuple(sorted(found, key=lambda one: -one.share.mean))
