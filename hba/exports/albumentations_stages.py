@@ -1,6 +1,8 @@
 """The operations outside of the walk as transforms of albumentations, which draw the change that they make.
 
-What depends on the size of the image, or is not uniform, is one of several transforms that are equally likely.
+A draw that albumentations has not is one of several transforms that are equally likely. Perspective and Elastic are
+left to the other targets: A.Perspective enlarges what hba makes smaller, and A.ElasticTransform moves the corners of an
+image up to ten times as far as its middle.
 """
 
 import itertools
@@ -12,16 +14,13 @@ import numpy as np
 
 from hba.errors import SettingsError
 from hba.operations import Operation
-from hba.operations.distortion import CELLS
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
 
 Transform = dict[str, Any]
 
 N_AREAS, N_RATIOS, N_GAMMAS = 5, 3, 4
-"""Numbers of equally likely transforms that stand for a crop's area and ratio, and for the exponent."""
-FIELD_DEVIATION = 151 / 315 / math.sqrt(3)
-"""Of an elastic displacement, for a largest one of 1: that of a uniform number, smoothed by cubic B-splines."""
+"""Numbers of equally likely transforms that stand for an area, the ratio of its sides, and an exponent."""
 
 
 def transform(name: str, **arguments: Any) -> Transform:
@@ -57,33 +56,37 @@ def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float]
     return _UP_TO[name](largest, color_of(fill), side)
 
 
+def _sizes(shares: tuple[float, float], ratio: Callable[[float], float]) -> list[dict[str, float]]:
+    """Width x and height y of parts of an image, equally likely, as shares of its sides and at most all of them.
+
+    shares: of the area, between which it is uniform. ratio: of width to height at a place in (-1, 1) of its logarithm.
+    """
+    areas = shares[0] + (np.arange(N_AREAS) + 0.5) / N_AREAS * (shares[1] - shares[0])
+    places = 2 * (np.arange(N_RATIOS) + 0.5) / N_RATIOS - 1
+    pairs = [(area, ratio(area) ** place) for area, place in itertools.product(areas.tolist(), places.tolist())]
+    return [{"x": min(1.0, math.sqrt(area * one)), "y": min(1.0, math.sqrt(area / one))} for area, one in pairs]
+
+
 def _crops(least_area: float, color: Any, _: Any) -> list[Transform]:
     """Crops of fixed sizes at any place, enlarged about the middle and then moved."""
     found = []
-    areas = 1 - (np.arange(N_AREAS) + 0.5) / N_AREAS * (1 - least_area)
-    exponents = 2 * (np.arange(N_RATIOS) + 0.5) / N_RATIOS - 1
-    for area, exponent in itertools.product(areas.tolist(), exponents.tolist()):
-        ratio = min(1 / area, CROP_RATIO) ** exponent
-        zoom = {"x": 1 / math.sqrt(area * ratio), "y": 1 / math.sqrt(area / ratio)}
-        scale = {axis: [one, one] for axis, one in zoom.items()}
-        places = {axis: [(1 - one) / 2, (one - 1) / 2] for axis, one in zoom.items()}
+    for sides in _sizes((least_area, 1.0), lambda area: min(1 / area, CROP_RATIO)):
+        scale = {axis: [1 / side, 1 / side] for axis, side in sides.items()}
+        places = {axis: [(1 - 1 / side) / 2, (1 / side - 1) / 2] for axis, side in sides.items()}
         found.append(transform("Affine", interpolation=1, fill=color, scale=scale, translate_percent=places))
     return found
+
+
+def _erase(largest: float, color: Any, _: Any) -> list[Transform]:
+    """Rectangles of fixed sizes at any place."""
+    sizes = _sizes((SMALLEST_SHARE, max(SMALLEST_SHARE, largest)), lambda _: ASPECTS[1])
+    ranges = [{"hole_width_range": [one["x"]] * 2, "hole_height_range": [one["y"]] * 2} for one in sizes]
+    return [transform("CoarseDropout", num_holes_range=[1, 1], fill=color, **one) for one in ranges]
 
 
 def _gammas(largest: float, *_: Any) -> list[Transform]:
     ends = 100 * 2 ** np.linspace(-largest, largest, N_GAMMAS + 1)
     return [transform("RandomGamma", gamma_limit=[*pair]) for pair in itertools.pairwise(ends.tolist())]
-
-
-def _elastic(largest: float, color: Any, _: Any) -> list[Transform]:
-    # The scale is divided by 10 there.
-    scale = [10 * FIELD_DEVIATION * largest] * 2
-    return [transform("ThinPlateSpline", scale_range=scale, num_control_points=CELLS + 1, border_mode=0, fill=color)]
-
-
-def _erase(largest: float, color: Any, _: Any) -> list[Transform]:
-    return [transform("Erasing", scale=[SMALLEST_SHARE, max(SMALLEST_SHARE, largest)], ratio=[*ASPECTS], fill=color)]
 
 
 _TURNS = ("Transpose", "VerticalFlip"), ("HorizontalFlip", "VerticalFlip"), ("Transpose", "HorizontalFlip")
@@ -104,7 +107,6 @@ _UP_TO: Mapping[str, Callable[[float, Any, Any], list[Transform]]] = {
     "Blur": lambda largest, _, side: [transform("GaussianBlur", blur_limit=0, sigma_limit=[0.0, largest * side])],
     "Noise": lambda largest, *_: [transform("GaussNoise", std_range=[0.0, largest], mean_range=[0.0, 0.0])],
     "Jpeg": lambda lowest, *_: [transform("ImageCompression", quality_range=[round(lowest), 100])],
-    "Elastic": _elastic,
     "Erase": _erase,
 }
 """From the largest change, the colour and the side to what stands for an operation, by name."""

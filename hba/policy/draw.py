@@ -244,7 +244,7 @@ def _numbers_of_others(fires: Floats) -> Floats:
     """Row i: probabilities that 0, 1, ... of the slots but slot i fire, each by itself, shape (n_slots, n_slots)."""
     n_slots = len(fires)
     numbers = np.zeros((n_slots, n_slots))
-    numbers[:, 0] = 1.0
+    numbers[:, :1] = 1.0
     for slot, chance in enumerate(fires):
         own = np.full((n_slots, 1), chance)
         own[slot] = 0.0

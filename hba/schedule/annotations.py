@@ -56,7 +56,8 @@ def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
 
 def _distorted(annotation: Any, one: OpSample) -> Any:
     """After Perspective or Elastic, as torchvision moves it."""
-    magnitude, uniforms = torch.tensor([one.magnitude]).double(), torch.tensor([one.position])
+    magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
+    uniforms = torch.tensor([one.position[: one.operation.n_uniforms]])
     height, width = _size_of(annotation)
     if min(height, width) < 2 or not one.magnitude:
         return annotation

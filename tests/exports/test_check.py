@@ -25,6 +25,9 @@ def test_what_is_exported_is_exact() -> None:
         ("pba", "none", "json"),
         ("bilinear", "magnitudes", "kornia"),
         ("one slot", "by row", "torchvision"),
+        ("stages", "by row", "torchvision"),
+        ("stages", "magnitudes", "kornia"),
+        ("stages", "none", "json"),
     ):
         schedule = schedule_of(space, spread)
         found = check(hba.export(schedule, to), to, schedule, pictures())

@@ -16,6 +16,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 import hba
+from hba.operations import STAGED
 from hba.policy.module import Policy
 from hba.policy.single_image import OpSample
 from hba.policy.space import SearchSpace
@@ -24,7 +25,9 @@ from hba.schedule.annotations import KEYPOINTS, moved
 from hba.schedule.schedule import Schedule
 
 HEIGHT, WIDTH = 21, 34
-MOVING = search_space(operations=["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"])
+WALK = search_space(operations=["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"]).operations
+NEAREST = ("HorizontalFlip", "VerticalFlip", "QuarterTurn", "PaddedCrop")
+MOVING = SearchSpace((*(STAGED[name] for name in NEAREST), *WALK))
 
 
 def images(channels: int = 3, n: int = 32) -> Tensor:
@@ -98,23 +101,44 @@ def test_masks_keep_their_colours_and_labels() -> None:
 def test_keypoints_move_as_those_of_hba_s_transform() -> None:
     """kornia counts places from the centre of the first pixel, torchvision from its corner."""
     for interpolation in ("nearest", "bilinear"):
-        schedule = moving(search_space(operations=[one.name for one in MOVING.operations], interpolation=interpolation))
+        operations = (one.with_interpolation(interpolation) for one in MOVING.operations)
+        schedule = moving(SearchSpace((*operations, STAGED["ResizedCrop"])))
         policy: Any = AugmentationSequential(exported(schedule), data_keys=["input", "keypoints"])
         points = torch.tensor([[4.0, 3.0], [20.5, 11.0], [30.0, 18.0]])
         _, found = policy(images(n=16), points.expand(16, -1, -1))
         (item,) = policy._params
         rows = (item.data[name].tolist() for name in ("slots", "magnitudes", "positions"))
-        operations = [slot.operation for slot in schedule.space.slots]
+        by_slot = [slot.operation for slot in schedule.space.slots]
         assert (item.data["slots"] >= 0).any(dim=1).sum() > 5
         for *row, after in zip(*rows, found, strict=True):
-            one = [
-                OpSample(operations[slot], size, tuple(at)) for slot, size, at in zip(*row, strict=True) if slot >= 0
-            ]
+            one = [OpSample(by_slot[slot], size, tuple(at)) for slot, size, at in zip(*row, strict=True) if slot >= 0]
             given = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
             expected = moved(given, one) - 0.5
             # torchvision's are cut off at the border.
             inside = ((expected > 0) & (expected < torch.tensor([WIDTH - 1, HEIGHT - 1]))).all(dim=1)
             torch.testing.assert_close(after[inside], expected.as_subclass(Tensor)[inside], atol=1e-4, rtol=0)
+
+
+def test_boxes_stay_on_what_they_mark_and_what_cannot_move_is_refused() -> None:
+    """In kornia, the right end of a box is a pixel further, by as much as the image is enlarged."""
+    image = torch.zeros(1, 1, HEIGHT, WIDTH)
+    image[..., 8:14, 12:22] = 1
+    box = torch.tensor([[[12.0, 8.0, 22.0, 14.0]]])
+    for name in (*NEAREST, "ResizedCrop", "Perspective", "Elastic"):
+        schedule = moving(SearchSpace((STAGED[name],), count_probabilities=(1.0,)), 0.4)
+        policy: Any = AugmentationSequential(exported(schedule), data_keys=["input", "bbox_xyxy"])
+        if name in ("Perspective", "Elastic"):
+            with pytest.raises(TypeError, match=f"{name}; export the schedule --without"):
+                policy(image, box)
+            assert exported(schedule)(image).shape == image.shape
+            continue
+        for seed in range(10):
+            found, moved_box = augmented(lambda given, policy=policy: policy(given, box.clone()), image, seed)
+            rows, columns = (found[0, 0] > 0.5).nonzero(as_tuple=True)
+            around = torch.stack([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]).float()
+            inside = (around > 0) & (around < torch.tensor([WIDTH, HEIGHT, WIDTH, HEIGHT]))
+            most = {"QuarterTurn": WIDTH / HEIGHT, "ResizedCrop": 3.0}.get(name, 1.0)
+            assert (moved_box[0, 0] - around)[inside].abs().max() <= most + 0.1, name
 
 
 def test_it_repeats_a_draw_and_copies_and_pickles_with_its_place(

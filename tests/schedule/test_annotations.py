@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as TF
 
 import hba
 from hba.operations import OPERATIONS, STAGED, Operation
-from hba.policy.single_image import OpSample, apply_to_pil
+from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved
@@ -77,6 +77,28 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
     for times, at in ((90, 0.1), (270, 0.9)):
         found = moved(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
         assert torch.allclose(found, TF.rotate(square, times)), times
+
+
+@pytest.mark.parametrize(("name", "largest", "error"), [("Perspective", 0.5, 1.0), ("Elastic", 0.1, 2.0)])
+def test_distortions_keep_annotations_on_the_image(name: str, largest: float, error: float) -> None:
+    """torchvision moves places of an elastic distortion by the displacement at the old place, not at the new one."""
+    picture = spot(30, 18) / 255
+    for seed in range(20):
+        uniforms = torch.rand(STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(seed)).tolist()
+        one = [OpSample(STAGED[name], largest, (*uniforms, 0.5))]
+        levels = apply_to_all(one, picture[None], torch.zeros(3))[0, 0]
+        mask = moved(tv_tensors.Mask(picture[0].byte()), one).as_subclass(Tensor)
+        assert ((levels > 0.5) != mask.bool()).sum() <= 1
+        rows, columns = torch.nonzero(mask, as_tuple=True)
+        around = torch.stack([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+        assert (moved(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around).abs().max() < error
+        for points in keypoints([[30.5, 18.5]]):
+            middle = torch.stack([columns.float().mean(), rows.float().mean()]) + 0.5
+            assert (moved(points, one)[0] - middle).abs().max() < error
+    space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
+    schedule = Schedule(space, np.array([[1.0, largest]]), (0.0, 0.0, 0.0))
+    image, mask = schedule.transform()(TF.to_pil_image(picture), tv_tensors.Mask(picture[0].byte()))
+    assert ((TF.pil_to_tensor(image)[0] > 127) != mask.bool()).sum() <= 1
 
 
 def test_boxes_and_keypoints_move_as_in_torchvision() -> None:

@@ -1,0 +1,184 @@
+"""The stages in a pipeline of albumentations: flips and turns exactly, the others by what they change."""
+
+import json
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exported import module_of, schedule_of
+from torch import Tensor
+
+import hba
+from hba.errors import SettingsError
+from hba.exports.albumentations_file import FORMAT
+from hba.exports.albumentations_stages import transforms_up_to
+from hba.operations import STAGED
+from hba.policy.space import SearchSpace
+from hba.schedule.schedule import Schedule
+
+SYMMETRIES = tuple(STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn"))
+CROPS = tuple(STAGED[name] for name in ("ResizedCrop", "PaddedCrop"))
+SIDE, N_DRAWS = 32, 10_000
+
+
+def fixed(operations: Any, *values: float) -> Schedule:
+    return Schedule(SearchSpace(operations, count_probabilities=(1.0,)), np.array([values]), (0.0, 0.0, 0.0))
+
+
+def loaded(schedule: Schedule, tmp_path: Any) -> Any:
+    albumentations = pytest.importorskip("albumentations")
+    hba.export(schedule, "albumentations", tmp_path / "policy.json")
+    return seeded(albumentations.load(tmp_path / "policy.json"))
+
+
+def seeded(pipeline: Any) -> Any:
+    """set_random_seed would give every transform the same random numbers."""
+    pipeline.set_random_state(np.random.default_rng(0), random.Random(0))
+    return pipeline
+
+
+def test_stages_stand_before_and_after_the_walk_with_their_probabilities() -> None:
+    schedule = schedule_of("stages").only(1).without("Perspective", "Elastic", "Blur")
+    found = json.loads(hba.export(schedule, "albumentations"))["transform"]["transforms"]
+    others = [slot for slot in schedule.space.slots if slot.operation.stage != "walk"]
+    walk = next(number for number, one in enumerate(found) if "Rotate" not in str(one) and "InvertImg" in str(one))
+    assert walk == sum(slot.operation.stage in ("symmetry", "crop") for slot in others)
+    chances = [one["p"] for one in found[:walk] + found[walk + 1 :]]
+    assert chances == pytest.approx([schedule.values[0][slot.probability] for slot in others], abs=1e-5)
+
+
+def test_symmetries_are_exact_and_as_likely(tmp_path: Any) -> None:
+    """All 8 symmetries of a square, also for a probability that RandomRotate90 cannot have."""
+    schedule = fixed(SYMMETRIES, 0.3, 0.6, 0.9)
+    image = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    pipeline, levels = loaded(schedule, tmp_path), torch.from_numpy(image).expand(N_DRAWS, 1, 3, 3)
+    singles = [pipeline(image=image)["image"].tobytes() for _ in range(N_DRAWS)]
+    torch.manual_seed(0)
+    batch = [one.tobytes() for one in schedule.transform()(levels).numpy()]
+    counts = [{key: of.count(key) for key in {*of}} for of in (singles, batch)]
+    assert counts[0].keys() == counts[1].keys()
+    assert len(counts[0]) == 8
+    for key, count in counts[0].items():
+        assert abs(count - counts[1][key]) < 5 * math.sqrt(2 * count)
+
+
+def ramp() -> np.ndarray:
+    """Red is the place in x, green the place in y, blue noise; in the middle of all levels."""
+    image = np.random.default_rng(0).integers(60, 190, (SIDE, SIDE, 3), dtype=np.uint8)
+    image[..., 0], image[..., 1] = 60 + 4 * np.arange(SIDE), 60 + 4 * np.arange(SIDE)[:, None]
+    return image
+
+
+def both(name: str, magnitude: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, H, W, 3) by albumentations, and by hba."""
+    albumentations = pytest.importorskip("albumentations")
+    leaves = [{**one, "p": 1.0} for one in transforms_up_to(STAGED[name], magnitude, (0, 0, 0), SIDE)]
+    one_of = {"__class_fullname__": "OneOf", "transforms": leaves, "p": 1.0}
+    pipeline = seeded(albumentations.from_dict({"__version__": FORMAT, "transform": one_of}))
+    found = np.stack([pipeline(image=ramp())["image"] for _ in range(n)]).astype(float)
+    images = torch.from_numpy(ramp()).permute(2, 0, 1)[None] / 255
+    uniforms = torch.rand(n, STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(0))
+    own = STAGED[name](
+        images.expand(n, -1, -1, -1), torch.full((n,), magnitude), fill=torch.zeros(3), position=uniforms
+    )
+    return found, own.mul(255).permute(0, 2, 3, 1).numpy()
+
+
+CHANGES = {"Hue": 0.1, "Saturation": 0.7, "Gamma": 0.8, "Gray": 0.0, "Blur": 0.08, "Noise": 0.1, "Jpeg": 20.0}
+
+
+@pytest.mark.parametrize("name", [*CHANGES, "Erase"])
+def test_images_change_as_much_as_hba_changes_them(name: str) -> None:
+    """Mean and spread over images. Holes are cut to whole pixels, a tenth of their area at this size; JPEG takes red
+    for blue.
+    """
+    changes = [np.abs(one - ramp()).mean(axis=(1, 2, 3)) for one in both(name, CHANGES.get(name, 0.4))]
+    tolerance = 0.2 if name in ("Erase", "Jpeg") else 0.1
+    assert changes[0].mean() == pytest.approx(changes[1].mean(), rel=tolerance)
+    if name != "Jpeg":
+        assert changes[0].std() == pytest.approx(changes[1].std(), rel=2 * tolerance, abs=0.05)
+
+
+def test_crops_have_the_area_the_ratio_and_the_place_of_hba_s() -> None:
+    for least_area in (0.25, 0.6):
+        parts = []
+        for images in both("ResizedCrop", least_area):
+            x, y = ((images[..., channel] - 60) / 4 for channel in (0, 1))
+            across, down = (x[:, 16, 24] - x[:, 16, 8]) / 16, (y[:, 24, 16] - y[:, 8, 16]) / 16
+            parts.append((across * down, np.log(across / down), x[:, 16, 16], y[:, 16, 16]))
+        for found, expected, tolerance in zip(*parts, (0.02, 0.02, 0.3, 0.3), strict=True):
+            assert found.mean() == pytest.approx(expected.mean(), abs=tolerance)
+            assert found.std() == pytest.approx(expected.std(), rel=0.3)
+    # Shifts in grey levels, 4 a pixel; cut to whole pixels, they are half a pixel shorter.
+    shifts = [images[:, 16, 16, 0] - 124 for images in both("PaddedCrop", 0.25)]
+    means = [np.abs(one).mean() / 4 for one in shifts]
+    assert shifts[0].mean() == pytest.approx(0, abs=1.5)
+    assert means[0] == pytest.approx(means[1] - 0.5, abs=0.3)
+
+
+def test_masks_boxes_and_keypoints_move_with_flips_turns_and_crops(tmp_path: Any) -> None:
+    albumentations = pytest.importorskip("albumentations")
+    policy = loaded(fixed((*SYMMETRIES, *CROPS), *[0.5] * 3, 0.6, 0.4, 0.6, 0.1), tmp_path)
+    boxes = albumentations.BboxParams("pascal_voc", label_fields=["labels"])
+    pipeline = seeded(
+        albumentations.Compose([policy], bbox_params=boxes, keypoint_params=albumentations.KeypointParams("xy"))
+    )
+    image = np.zeros((SIDE, SIDE, 3), np.uint8)
+    image[10:19, 14:21] = 255
+    distinct = set()
+    for _ in range(60):
+        found = pipeline(
+            image=image, mask=image[..., 0], bboxes=[[14, 10, 21, 19]], labels=[1], keypoints=[[17.0, 14.0]]
+        )
+        distinct.add(found["image"].tobytes())
+        rows, columns = np.nonzero(found["mask"])
+        # An enlarged image is bilinear, its mask is not.
+        assert ((found["image"][..., 0] > 127) == (found["mask"] > 0)).mean() > 0.96
+        around = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        assert found["bboxes"][0] == pytest.approx(around, abs=1.5)
+        middle = [columns.mean(), rows.mean()]
+        assert found["keypoints"][0] == pytest.approx(middle, abs=1.5)
+    assert len(distinct) > 30
+
+
+def test_what_albumentations_cannot_express_is_named_with_what_to_do() -> None:
+    for name in ("Perspective", "Elastic", "Blur"):
+        schedule = fixed((*SYMMETRIES, STAGED[name]), 0.1, 0.2, 0.3, 0.5, 0.05)
+        with pytest.raises(SettingsError, match=f"cannot express {name}, .*--without {name}"):
+            hba.export(schedule, "albumentations")
+        assert "HorizontalFlip" in hba.export(schedule.without(name), "albumentations")
+    with pytest.raises(hba.errors.ScheduleError, match="did you mean Blur"):
+        schedule.without("blur")
+
+
+def test_the_head_of_a_file_says_how_to_mix_and_its_lines_do_that() -> None:
+    operations = (STAGED["HorizontalFlip"], STAGED["Mixup"], STAGED["CutMix"])
+    schedule = fixed(operations, 0.5, 0.3, 0.4, 0.5, 0.9)
+    head = str(module_of(hba.export(schedule, "torchvision")).__doc__)
+    lines = [one.strip().removeprefix("mix = ") for one in head.splitlines() if "mix = " in one]
+    from timm.data.mixup import Mixup
+    from torchvision.transforms import v2
+
+    images, labels = torch.rand(4, 1, 6, 6), torch.arange(4)
+    assert lines[1].startswith("timm.data.Mixup(")
+    timm_s = eval(lines[1].removeprefix("timm.data."), {"Mixup": Mixup, "n": 4})
+    for mix in (eval(lines[0], {"v2": v2, "n": 4}), timm_s, schedule.batch_transform(4)):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        kinds = [kind_of(images, mix(images.clone(), labels)[0]) for _ in range(1500)]
+        assert np.mean([kind == "mixup" for kind in kinds]) == pytest.approx(0.3, abs=0.05), mix
+        # A box of CutMix can be empty.
+        assert 0.2 < np.mean([kind == "cutmix" for kind in kinds]) < 0.35 + 0.05, mix
+    only = Schedule(SearchSpace(operations[1:], count_probabilities=(1.0,)), schedule.values[:, 1:])
+    for to in ("torchvision", "kornia", "albumentations"):
+        with pytest.raises(SettingsError, match="batch_transform"):
+            hba.export(only, to)
+
+
+def kind_of(images: Tensor, mixed: Tensor) -> str:
+    if torch.equal(images, mixed):
+        return "none"
+    return "mixup" if (images != mixed).all() else "cutmix"
