@@ -15,6 +15,7 @@ from torch import Tensor
 import hba
 from hba.data import LabelledImages
 from hba.errors import ScheduleError
+from hba.exports import TARGETS
 from hba.operations import OPERATIONS, STAGED
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
@@ -223,6 +224,7 @@ def test_recipes_are_schedules_by_name(tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.values, schedule.values)
         assert ScheduleAugmentation(loaded).definition == ScheduleAugmentation(schedule).definition
         assert [*named_rows(name, [])] == [name]
+        assert all(hba.export(name, target) for target in TARGETS)
     for wrong, meant in (("phto", "photo"), ("Overhead", "overhead"), ("randaugmnt", "randaugment")):
         with pytest.raises(ScheduleError, match=f"did you mean {meant}"):
             hba.load_policy(wrong)
