@@ -158,6 +158,11 @@ def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) 
     for arguments, expected in ((("--epoch", "2"), schedule.only(1)), (("--average",), schedule.averaged())):
         said("export", str(path), "--to", "json", "--out", "chosen.json", *arguments)
         assert hba.load_policy("chosen.json").values.tobytes() == expected.values.tobytes()
+    lines = said("export", "timm", "--to", "albumentations", "--out", "timm.json")
+    assert [one for one in lines if "MixUp" in one and "alpha 0.8" in one and "batch_transform" in one]
+    arguments = ("--without", "Mixup,CutMix")
+    assert "MixUp" not in str(said("export", "timm", "--to", "kornia", "--out", "timm.py", *arguments))
+    assert "Mixup" not in Path("timm.py").read_text(encoding="utf-8")
     path.rename(path.with_name("2024 run.json"))
     make_images(Path("images"), 1)
     lines = said("export", "my-run/2024 run.json", "--to", "torchvision", "--check", "images")

@@ -13,6 +13,7 @@ import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.exports import TARGETS, check
 from hba.exports.check import Checked
+from hba.schedule.recipes import RECIPES
 
 LEFT_OUT = (
     "Left out: dropout.fc1, weight_decay, cutout.length, cutout.holes; schedule.regularization(epoch) has their values."
@@ -32,6 +33,14 @@ def test_what_is_exported_is_exact() -> None:
         schedule = schedule_of(space, spread)
         found = check(hba.export(schedule, to), to, schedule, pictures())
         assert found == tuple(Checked(epoch, 40, 0.0, 0.0) for epoch in (0, 1, 3)), space
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_exported(name: str) -> None:
+    schedule = hba.load_policy(name)
+    for to in ("torchvision", "kornia"):
+        assert [one.largest for one in check(hba.export(schedule, to), to, schedule, pictures()[:1])] == [0.0]
+    assert json.loads(hba.export(schedule, "albumentations"))["transform"]["__class_fullname__"] == "Compose"
 
 
 def test_what_differs_is_found() -> None:
