@@ -1,21 +1,22 @@
 """Race: decides by forks of one training what to augment with.
 
 symbol    in the code          meaning
-P, F      lengths              steps without augmentation, and of a fork
+P, F      lengths              epochs without augmentation, and of a fork
 rows      state.rows           policies that are tried, values (legs, n): no augmentation, then one for each fork
 l_j       state.losses         losses of the validation images after leg j, (legs, images)
 
-    train P steps without augmentation; keep the weights
-    a symmetry g is taken where validation images g(x) are recognised as x are
-    for each group of operations, and at first for none: from the weights that were kept, train F steps with the
+    train P epochs without augmentation; keep the weights
+    take a symmetry g where the network recognises validation images g(x) as well as x
+    for each group of operations, and at first for none: from the weights that were kept, train F epochs with the
         symmetries and the group, while the learning rate falls as in the rest of a training
-    at last with all groups that lowered the loss
+    the same with the two groups that have the least loss, with the three and with the four
     the policy is that of the fork with the least loss
 
 Where images and their labels are distributed as their mirror images are, a network that has seen no mirror images
 recognises them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Where not, it
 does not, and mirroring may ruin a training. No other operation has this test, because what makes images harder may
-still prevent overfitting. Forks of one training (Tian et al. 2020) cost a part of whole trainings.
+still prevent overfitting. Forks of one training (Tian et al. 2020) cost a part of whole trainings; small images make
+them longer at the same price, because in short trainings weak augmentation looks better than it is in long ones.
 
 Losses are calibrated: of logits times the one number that is best on the same images. Otherwise all that makes
 networks less confident would look good.
@@ -25,19 +26,21 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.state import NetworkModel, Networks, SearchState
 from hba.algorithms.task import ImageTask
-from hba.config.training import PLATEAU, CommonSearchConfig, Share
+from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream, as_floats
 from hba.errors import SettingsError
+from hba.models.resized import Resized
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
@@ -51,7 +54,8 @@ SYMMETRIES: Typical = MappingProxyType(
 """All eight turns and mirror images are equally likely with these."""
 GROUPS: Mapping[str, Typical] = MappingProxyType(
     {
-        "crop": {"PaddedCrop": (1.0, 0.125), "ResizedCrop": (0.5, 0.5)},
+        "shift": {"PaddedCrop": (1.0, 0.125)},
+        "zoom": {"ResizedCrop": (1.0, 0.5)},
         "color": {"Hue": (0.5, 0.1), "Saturation": (0.5, 0.5), "Gamma": (0.5, 0.5), "Gray": (0.05, None)},
         "quality": {"Blur": (0.3, 0.04), "Noise": (0.3, 0.06), "Jpeg": (0.2, 40.0)},
         "shape": {"Perspective": (0.3, 0.3), "Elastic": (0.3, 0.1)},
@@ -61,6 +65,12 @@ GROUPS: Mapping[str, Typical] = MappingProxyType(
 )
 """What is tried together; those of the walk are another group, with RandAugment's policy."""
 WALK_GROUP = "RandAugment"
+TOGETHER = (2, 3, 4)
+"""How many of the best groups are tried together at the end."""
+PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
+"""Of a training: how long it is without augmentation, and how long a fork is at most."""
+LEAST_SIDE = 16
+"""In pixels."""
 LARGEST_GAP = 0.15
 """Of a symmetry: the largest share of what a network has learned that moving images may cost."""
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
@@ -92,19 +102,26 @@ class Race(Algorithm):
     is_fixed: ClassVar[bool] = True
 
     count: Count = "searched"
-    plain_share: Share = 0.25
-    """Part of a training that is without augmentation, and from whose end the forks begin."""
-    fork_share: Share = 0.25
-    """Length of a fork, as a part of a training."""
+    price: Annotated[float, Field(ge=1.0)] = 2.25
+    """How long the search may take, in trainings of the same epochs."""
+    smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
+    """Sides of images in the search, of those of the training, but at least 16 pixels. 1: for a network that takes
+    images of one size only."""
+
+    def side(self, side: int) -> int:
+        """Of images in the search, in pixels; side: of those of the training."""
+        return min(side, max(LEAST_SIDE, round(self.smaller * side)))
+
+    def lengths(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[int, int]:
+        """P and F in epochs, so that the search has its price."""
+        share_of_pixels = (self.side(config.side) / config.side) ** 2
+        of_fork = (self.price / share_of_pixels - PLAIN_SHARE) / (len(names_of_forks(space)))
+        plain, fork = (max(1, round(one * config.epochs)) for one in (PLAIN_SHARE, min(of_fork, LARGEST_FORK_SHARE)))
+        return plain, fork
 
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
-        plain, fork = self.lengths(config.epochs)
-        return plain + (len(groups_of(space)) + 2) * fork
-
-    def lengths(self, epochs: int) -> tuple[int, int]:
-        """Epochs without augmentation, and those of a fork; of a training of so many epochs."""
-        plain, fork = (max(1, round(share * epochs)) for share in (self.plain_share, self.fork_share))
-        return plain, fork
+        plain, fork = self.lengths(config, space)
+        return plain + len(names_of_forks(space)) * fork
 
     def check(self, config: CommonSearchConfig) -> None:
         if config.learning_rate_schedule == PLATEAU:
@@ -115,108 +132,108 @@ class Race(Algorithm):
 
     def begin(self, task: Any, networks: Networks) -> Any:
         """A network without augmentation."""
-        space, groups = task.space, groups_of(task.space)
-        if not isinstance(task, ImageTask) or not (groups or symmetries_of(space)) or space.regularizers:
+        space, side = task.space, self.side(task.config.side)
+        if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
             raise SettingsError("race decides on operations on images alone: tune must be augmentation")
-        n_legs, n_images = len(groups) + 3, len(task.data.val)
-        return self.with_rates(
-            task,
-            RaceState.of(
-                task,
-                lam=space.encode(row_of(space, [WALK_GROUP])).float().to(task.device),
-                learner=NetworkModel.of(task, networks(0)),
-                trunk=NetworkModel.of(task, networks(0)),
-                trunk_stream=task.train_stream(),
-                trunk_generator=task.generator(),
-                rows=row_of(space, []).repeat(n_legs, 1).to(task.device),
-                losses=torch.full((n_legs, n_images), torch.inf, device=task.device),
-                gaps=torch.full((len(symmetries_of(space)), 2), torch.inf, device=task.device),
-            ),
-        )
 
-    def with_rates(self, task: ImageTask, state: RaceState) -> RaceState:
-        """Let the learning rate of each step be that of a whole training, which forks run through faster."""
-        epochs, per_epoch = task.config.epochs, state.steps_per_epoch
-        stand_in, course = task.optimizer_of([torch.zeros(1, requires_grad=True)])
-        rates = []
-        for _ in range(epochs * per_epoch):
-            rates.append(course.get_last_lr()[0])
+        def network() -> nn.Module:
+            return networks(0) if side == task.config.side else Resized(networks(0), side)
+
+        n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
+        state = RaceState.of(
+            task,
+            space.encode(row_of(space, [WALK_GROUP])).float().to(task.device),
+            NetworkModel.of(task, network()),
+            trunk=NetworkModel.of(task, network()),
+            trunk_stream=task.train_stream(),
+            trunk_generator=task.generator(),
+            rows=row_of(space, []).repeat(n_legs, 1).to(task.device),
+            losses=torch.full((n_legs, len(task.data.val)), torch.inf, device=task.device),
+            gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
+        )
+        state.learner.schedule = self.course(task, state)
+        return state
+
+    def course(self, task: ImageTask, state: RaceState) -> LRScheduler:
+        """The learning rate of a whole training; each fork goes faster through what follows its beginning."""
+        plain, fork = (length * state.steps_per_epoch for length in self.lengths(task.config, task.space))
+        rates, (stand_in, course) = [], task.optimizer_of([torch.zeros(1, requires_grad=True)])
+        for _ in range(task.config.epochs * state.steps_per_epoch):
+            rates.append(float(course.get_last_lr()[0]) / task.config.learning_rate)
             stand_in.step()
             course.step()
-        plain, fork = (length * per_epoch for length in self.lengths(epochs))
 
         def factor(step: int) -> float:
             at = step if step < plain else plain + (step - plain) % fork * (len(rates) - plain) // fork
-            return float(rates[min(at, len(rates) - 1)] / task.config.learning_rate)
+            return rates[min(at, len(rates) - 1)]
 
         for group in state.learner.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] = task.config.learning_rate
-        state.learner.schedule = LambdaLR(state.learner.optimizer, factor)
-        return state
+            group["initial_lr"] = task.config.learning_rate
+        return LambdaLR(state.learner.optimizer, factor)
 
     def step(self, task: Any, state: RaceState) -> None:
         """One training step, and at the end of a leg what follows from it."""
-        plain, fork = (length * state.steps_per_epoch for length in self.lengths(task.config.epochs))
+        plain, fork = (length * state.steps_per_epoch for length in self.lengths(task.config, task.space))
         leg = 0 if state.step < plain else 1 + (state.step - plain) // fork
         images, labels = state.train_stream.next()
         row = state.rows[leg].float()
         inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
-        mixed, mixed_labels = task.mixed(row, inputs, labels, state.generator)
-        state.totals.add_training(*state.learner.learn(mixed, mixed_labels))
+        state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
         state.step += 1
-        if state.step == plain or (state.step > plain and (state.step - plain) % fork == 0):
+        if state.step >= plain and (state.step - plain) % fork == 0:
             self.end_leg(task, state, leg)
 
     def end_leg(self, task: ImageTask, state: RaceState, leg: int) -> None:
         """Measure the network, decide what follows, and go back to where the forks began."""
-        network, space, groups = state.learner.network, task.space, groups_of(task.space)
+        space, network = task.space, state.learner.network
         logits, labels = logits_of(task, network)
         state.losses[leg] = losses_of(calibrated(logits, labels), labels)
         if leg == 0:
-            copy_weights(state.learner, state.trunk)
+            copy_learner(state.learner, state.trunk)
             state.trunk_stream.load_state_dict(state.train_stream.state_dict())
             state.trunk_generator.set_state(state.generator.get_state())
             state.gaps.copy_(gaps(task, network))
-            taken = [
-                name for name, is_one in zip(symmetries_of(space), self.is_symmetry(state.gaps), strict=True) if is_one
-            ]
-            for number, group in enumerate([(), *((name,) for name in groups)], start=1):
-                state.rows[number] = row_of(space, [*taken, *group])
-            state.lam.copy_(space.encode(row_of(space, [*taken, WALK_GROUP])))
-        else:
-            if leg == len(groups) + 1:
-                state.rows[-1] = self.together(state)
-            best = int(state.losses[1:].mean(dim=1).argmin()) + 1
-            state.lam.copy_(space.encode(state.rows[best]))
-        if leg < len(groups) + 2:
+        taken = self.symmetries(space, state.gaps)
+        groups = [*groups_of(space)]
+        if leg <= len(groups):
+            state.rows[leg + 1] = row_of(space, [*taken, *groups[leg - 1 : leg]])
+        elif leg < len(state.rows) - 1:
+            best = state.losses[2 : 2 + len(groups)].mean(dim=1).argsort()[: TOGETHER[leg - len(groups) - 1]]
+            state.rows[leg + 1] = row_of(space, [*taken, *(groups[number] for number in best.tolist())])
+        least = row_of(space, [*taken, WALK_GROUP])
+        if leg:
+            least = state.rows[1 + int(state.losses[1:].mean(dim=1).argmin())]
+        state.lam.copy_(space.encode(least))
+        if leg < len(state.rows) - 1:
             # All forks have the same batches and random numbers.
-            copy_weights(state.trunk, state.learner)
+            copy_learner(state.trunk, state.learner)
             state.train_stream.load_state_dict(state.trunk_stream.state_dict())
             state.generator.set_state(state.trunk_generator.get_state())
+
+    def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
+        """Those that are taken, by what the function gaps returns."""
+        named = zip(symmetries_of(space), found.tolist(), strict=True)
+        return [name for name, (gap, error) in named if gap + error <= LARGEST_GAP]
 
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
         """The gaps of symmetries; and of each fork that has ended the mean loss, its difference to the first fork's,
         and the standard error of the difference.
         """
-        symmetries = dict(zip(symmetries_of(task.space), state.gaps.tolist(), strict=True))
-        forks = {}
-        for name, losses in zip(("none", *groups_of(task.space), "together"), state.losses[1:], strict=True):
-            difference = losses - state.losses[1]
+        names, forks = symmetries_of(task.space), {}
+        for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):
             if losses.isfinite().all():
-                error = difference.std() / len(losses) ** 0.5
-                forks[name] = [round(float(one), 5) for one in (losses.mean(), difference.mean(), error)]
-        return {"symmetries": symmetries if state.losses[0].isfinite().all() else {}, "forks": forks}
+                difference = losses - state.losses[1]
+                numbers = (losses.mean(), difference.mean(), difference.std() / len(losses) ** 0.5)
+                forks[name] = [round(float(one), 5) for one in numbers]
+        has_gaps = bool(state.losses[0].isfinite().all())
+        found = {name: [round(one, 5) for one in gap] for name, gap in zip(names, state.gaps.tolist(), strict=True)}
+        return {"symmetries": found if has_gaps else {}, "forks": forks}
 
-    def is_symmetry(self, found: Tensor) -> list[bool]:
-        """found (symmetries, 2): as gaps returns them."""
-        return [gap + error <= LARGEST_GAP for gap, error in found.tolist()]
 
-    def together(self, state: RaceState) -> Tensor:
-        """The row (n,) of all groups that lowered the loss, or of the two best ones."""
-        differences = (state.losses[2:-1] - state.losses[1]).mean(dim=1)
-        order = differences.argsort()
-        lowered = order[: max(2, int((differences < 0).sum()))]
-        return torch.stack([state.rows[1], *state.rows[lowered + 2]]).amax(dim=0)
+def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
+    """Without a group, with each, and with the best ones together."""
+    groups = groups_of(space)
+    return ("none", *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
 
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
@@ -225,11 +242,13 @@ def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
 
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
     """The groups that the space has operations of. Operations of your own are a group each."""
-    names = {one.name for one in space.operations}
+    names = [one.name for one in space.operations if one.stage not in ("symmetry", "walk")]
     found = {name: {one: how for one, how in group.items() if one in names} for name, group in GROUPS.items()}
-    if space.walk:
-        found = {WALK_GROUP: {}, **found}
-    return {name: group for name, group in found.items() if group or name == WALK_GROUP}
+    own: dict[str, Typical] = {
+        one: {one: (0.5, None)} for one in names if not any(one in group for group in GROUPS.values())
+    }
+    walk: dict[str, Typical] = {WALK_GROUP: {}} if space.walk else {}
+    return walk | {name: group for name, group in found.items() if group} | own
 
 
 def row_of(space: SearchSpace, taken: list[str]) -> Tensor:
@@ -305,7 +324,7 @@ def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def copy_weights(of: NetworkModel, to: NetworkModel) -> None:
+def copy_learner(of: NetworkModel, to: NetworkModel) -> None:
     """The network and what its optimizer keeps, without the learning rate."""
     to.network.load_state_dict(of.network.state_dict())
     rates = [group["lr"] for group in to.optimizer.param_groups]

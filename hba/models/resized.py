@@ -1,0 +1,17 @@
+"""A network on smaller images than it is given."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Resized(nn.Module):
+    """Resize images (B, C, H, W) to a side in pixels, bilinear with antialiasing, before the network."""
+
+    def __init__(self, network: nn.Module, side: int) -> None:
+        super().__init__()
+        self.network, self.side = network, side
+
+    def forward(self, images: Tensor) -> Tensor:
+        smaller = F.interpolate(images, size=(self.side, self.side), mode="bilinear", antialias=True)
+        result: Tensor = self.network(smaller)
+        return result
