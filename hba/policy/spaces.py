@@ -119,7 +119,7 @@ def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
             found[one.name] = one
     for name in (name.removeprefix("-") for name in names if name.startswith("-")):
         if found.pop(name, None) is None:
-            raise SettingsError(f"operations must leave out one that is among them, once, got -{name}")
+            raise SettingsError(f"operations must leave out one that is still among them, got -{name}; omit it")
     if not found:
         raise SettingsError(f"operations must be at least one, got none of {','.join(names) or 'an empty list'}")
     return found

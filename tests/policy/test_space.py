@@ -1,5 +1,6 @@
 """The search space: columns and names, logits and values, named spaces, and regularizers beside the operations."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -161,6 +162,8 @@ def test_operations_are_chosen_by_name_and_registered_ones_too() -> None:
     ):
         with pytest.raises(SettingsError, match=named):
             search_space("pba", operations)
+    own_hue = register_operation(dataclasses.replace(GAMMA, name="Hue"))
+    assert own_hue in search_space("recipe").walk, "it stands for hba's"
     for names in (["-Rotate"], ["all", "-Rotate"]):
         assert search_space("pba", names).operations == pba[1:]
     assert search_space("pba", ["-Rotate", "HorizontalFlip"]).operations == (STAGED["HorizontalFlip"], *pba[1:])

@@ -10,9 +10,11 @@ import torch
 from report_pages import EVIL, TUNES, StrictPage, check_page
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
 from torchvision.transforms.v2 import functional as TF
+from tuned_schedules import staged
 
 import hba
 from hba.errors import HbaWarning, RunError
+from hba.report.compare import SCHEDULES
 from hba.report.page import report_at_the_end
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
@@ -104,6 +106,15 @@ def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> No
         assert ("An image gets" in page.text) == (name == "both")
         assert not [one for one in page.tables if len(one) < 2], "no table is empty"
     assert "Not shown, because they act elsewhere: dropout.dropout, weight_decay." in page_in(tuned / "both").text
+
+
+def test_stages_and_mixing_are_named(tmp_path: Path) -> None:
+    staged().save(tmp_path / "policy.json")
+    hba.write_report(tmp_path)
+    page = page_in(tmp_path)
+    assert all(words in page.text for words in ("symmetry", "crop", "walk", "mixing", "37.5 % of batches"))
+    assert "CutMix over 2 epochs: probability 0.50, alpha 0.5 → 1" in labels_of(page)
+    assert ["CutMix", "37.5 % of batches  (0.50, 1)"] in map(list, hba.compare(tmp_path).tables()[SCHEDULES].rows)
 
 
 def test_stopped_and_short_searches_are_drawn_too(tmp_path: Path) -> None:
