@@ -104,10 +104,8 @@ def albumentations_file(schedule: Schedule) -> str:
     leaves = [list(_leaves(slot, fill, side)) if chance > 0 else [] for slot, chance in slots]
     augment: list[Transform] = []
     for chance, shares in reversed(draw_steps(row.probabilities[row.walk], row.limits)):
-        each = [
-            (leaf, share * part) for slot, share in zip(leaves[row.walk], shares, strict=True) for leaf, part in slot
-        ]
-        augment = _one_of([*each], chance, augment)
+        of_slots = zip(leaves[row.walk], shares, strict=True)
+        augment = _one_of([(leaf, share * part) for own, share in of_slots for leaf, part in own], chance, augment)
     alone = [_one_of(one, chance) for one, chance in zip(leaves, row.probabilities, strict=True)]
     before, after = alone[: row.walk.start], alone[row.walk.stop :]
     augment = list(itertools.chain(*before, augment, *after))

@@ -28,10 +28,8 @@ def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
 
 def mixing_note(schedule: Schedule) -> str:
     """One line about what is left out; empty for a schedule without mixing."""
-    each = (
-        f"{name} ({share:.1%} of batches, alpha {one:.3g})" for name, (share, one) in _mean_shares(schedule).items()
-    )
-    names = " and ".join(each)
+    shares = _mean_shares(schedule).items()
+    names = " and ".join(f"{name} ({share:.1%} of batches, alpha {alpha:.3g})" for name, (share, alpha) in shares)
     return names and f"{names}; mix batches with schedule.batch_transform(n_classes)"
 
 

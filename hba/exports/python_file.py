@@ -120,8 +120,7 @@ def _harmless(text: str) -> str:
 
 
 def _source(code: str, modules: Sequence[ModuleType]) -> str:
-    """The imports, functions, classes and constants of the modules that code needs, in their order; of two with one
-    name, that of the later module.
+    """The imports, functions, classes and constants of the modules that code needs, in their order.
 
     Of two definitions of a name, the last counts. Imports of hba are left out, and so are comments for type checkers
     and linters.
