@@ -10,7 +10,7 @@ l_j       state.losses         losses of the validation images after leg j, (leg
     for each group of operations, and at first for none: from the weights that were kept, train F epochs with the
         symmetries and the group, while the learning rate falls as in the rest of a training
     the same with the two groups that have the least loss, with the three and with the four
-    the policy is that of the fork with the least loss
+    the policy is that of the fork whose loss is the least, if it is a standard error below that without a group
 
 Where images and their labels are distributed as their mirror images are, a network that has seen no mirror images
 recognises them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Where not, it
@@ -202,13 +202,23 @@ class Race(Algorithm):
             state.rows[leg + 1] = row_of(space, [*taken, *(groups[number] for number in best.tolist())])
         least = row_of(space, [*taken, WALK_GROUP])
         if leg:
-            least = state.rows[1 + int(state.losses[1:].mean(dim=1).argmin())]
+            least = state.rows[1 + self.winner(state.losses[1:])]
         state.lam.copy_(space.encode(least))
         if leg < len(state.rows) - 1:
             # All forks have the same batches and random numbers.
             copy_learner(state.trunk, state.learner)
             state.train_stream.load_state_dict(state.trunk_stream.state_dict())
             state.generator.set_state(state.trunk_generator.get_state())
+
+    def winner(self, losses: Tensor) -> int:
+        """Number of the fork with the least upper bound, one standard error above its difference to the first fork.
+
+        So a group that is not better than chance is left out. losses (forks, images) of forks that have not ended are
+        infinite.
+        """
+        differences = losses - losses[0]
+        bounds = differences.mean(dim=1) + differences.std(dim=1) / losses.shape[1] ** 0.5
+        return int(bounds.nan_to_num(nan=torch.inf).argmin())
 
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
         """Those that are taken, by what the function gaps returns."""

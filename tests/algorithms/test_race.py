@@ -57,7 +57,7 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     forks = result.schedule.provenance["forks"]
     assert list(forks) == ["none", "RandAugment", "erasing", "mixing", "best 2", "best 3"]
     assert len(result.metrics) == 2 + 3 * len(forks) == Race().total_epochs(small_config(epochs=8), SPACE)
-    best = min(forks, key=lambda name: forks[name][0])
+    best = min(forks, key=lambda name: forks[name][1] + forks[name][2])
     taken = ["VerticalFlip", *({"none": []}.get(best, [best]))]
     if not best.startswith("best"):
         assert np.allclose(result.schedule.values[-1], row_of(SPACE, taken), atol=1e-6)
@@ -93,6 +93,13 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
 
     assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
     assert loss(logits) <= float(losses_of(logits, labels).mean())
+
+
+def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
+    noise = torch.randn(4, 100, generator=torch.Generator().manual_seed(1))
+    losses = 1 + torch.tensor([0.0, -0.05, -0.5, torch.inf])[:, None] + 0.5 * noise
+    assert Race().winner(losses) == 2
+    assert Race().winner(losses[[0, 1, 3]]) == 0
 
 
 def test_what_it_cannot_decide_is_refused() -> None:
