@@ -12,7 +12,6 @@ benchmarks/results/joint.jsonl as soon as it has ended. `page` writes the table 
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
-import torch
 from common.options import KEPT_IN, OneLineErrors, with_options_of_runs
 from common.pages import fill_page
 from common.records import DOCS, Record, Results, newest, plan_noted, store_of
@@ -30,20 +28,20 @@ from common.settings import kept_settings
 from common.tables import difference, difference_text, frame_of, markdown, spread_text
 from common.tasks import TrainingTask
 from quality.beds import BEDS, Bed, find_bed
+from quality.plan import Planned, planned_for
 from quality.views import View
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
-from hba.data.config import Seed, Size
+from hba.data.config import Size
 from hba.errors import DivergedError, SettingsError
 from hba.models import build_model
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
-from hba.training.trainer import train
 from hba.utils.seeding import derived_seed
-from hba.utils.settings import Settings, words
+from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("joint.toml")
 QUESTION, MARK = "joint", "joint"
@@ -73,24 +71,12 @@ NOISY = Bed(
 JOINT_BEDS: Mapping[str, Bed] = {"digits": BEDS["digits"], NOISY.name: NOISY, "cifar": BEDS["cifar"]}
 
 
-class Planned(Settings):
+class JointPlan(Planned):
     """What is run on one bed."""
 
-    first_seed: Seed
-    """Of searches, and of the trainings with what they found."""
-    seeds: Size
-    """Number of seeds from the first one on."""
-    epochs: Size
-    """Of searches and of trainings."""
+    rows: tuple[str, ...] = ROWS
     draws: Size
     """Of dropout and weight decay."""
-
-
-def planned_for(bed: str) -> Planned:
-    tables = tomllib.loads(PLAN.read_text(encoding="utf-8"))
-    if bed not in tables:
-        raise SettingsError(f"no verdict is planned on the bed {bed!r}, only on: {', '.join(tables)}")
-    return Planned.make(tables[bed])
 
 
 @dataclass(frozen=True)
@@ -120,7 +106,7 @@ class RowTask(TrainingTask):
         candidates = drawn(schedule, self.config, data, self.seed, self.draws)
         losses = [self._val_loss(data, one) for one in candidates]
         best = int(np.argmin(losses))
-        test = self._measured(self.data, candidates[best])
+        test = self.trained(self.config, self.data, ScheduleAugmentation(candidates[best])).test
         values = [one.regularization(0) for one in candidates]
         found = [
             {**row, "val_loss": loss if math.isfinite(loss) else None} for row, loss in zip(values, losses, strict=True)
@@ -130,15 +116,9 @@ class RowTask(TrainingTask):
     def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:
         """Infinite for a draw whose training diverges."""
         try:
-            return float(self._measured(data, schedule).loss)
+            return float(self.trained(self.config, data, ScheduleAugmentation(schedule)).test.loss)
         except DivergedError:
             return math.inf
-
-    def _measured(self, data: EvaluationData, schedule: Schedule) -> Any:
-        device = data.train.device
-        with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-            torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
-            return train(self.config, data, ScheduleAugmentation(schedule), self.seed).test
 
 
 def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, seed: int, n: int) -> list[Schedule]:
@@ -164,7 +144,7 @@ def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, se
     return found
 
 
-def row_task(row: str, bed: Bed, seed: int, planned: Planned, device: str, work: Path) -> RowTask:
+def row_task(row: str, bed: Bed, seed: int, planned: JointPlan, device: str, work: Path) -> RowTask:
     name = JOINT if row in (JOINT, HALF) else AUGMENTATION
     search = bed.search_with(name, seed, work / "joint", **SEARCHES[name], epochs=planned.epochs, device=device)
     config = search.config
@@ -181,7 +161,7 @@ def joint_table(records: Sequence[Record]) -> str:
     parts = []
     kept = newest(records, lambda run: (run.dataset, run.name))
     for name, bed in JOINT_BEDS.items():
-        planned = planned_for(name)
+        planned = planned_for(name, PLAN, JointPlan)
         last = planned.first_seed + planned.seeds - 1
         frame = frame_of(one for one in kept if one.run.dataset == name)
         frame = frame[frame["seed"].between(planned.first_seed, last)]
@@ -213,7 +193,7 @@ def verdict(
     bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, dry_run: bool
 ) -> None:
     """Run what is planned for a bed."""
-    planned = planned_for(bed)
+    planned = planned_for(bed, PLAN, JointPlan)
     if unknown := set(words(rows)) - set(ROWS):
         raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {min(unknown)}")
     place = NOISY if bed == NOISY.name else find_bed(bed, data)

@@ -1,9 +1,8 @@
-"""How fast are augmentation, training steps and searches?
+"""How fast are augmentation, and steps of trainings and searches?
 
     python benchmarks/speed.py throughput [--rounds 7] [--seconds 2] [--threads 1]
     python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
-    python benchmarks/speed.py search-time
     python benchmarks/speed.py page
 
 Run these on an otherwise idle machine; all but `throughput` use one thread, and images of steps are noise.
@@ -11,8 +10,7 @@ Run these on an otherwise idle machine; all but `throughput` use one thread, and
 CUDA GPU, it prints milliseconds per call there instead. `steps` times a training step of each algorithm, with its share
 of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
 common/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
-their results in benchmarks/results; `page` writes their tables of docs/speed.md. `search-time` prints the table of
-docs/searching.md.
+their results in benchmarks/results; `page` writes their tables of docs/speed.md.
 """
 
 import os
@@ -21,13 +19,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import json
 from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
-from common.options import DEVICE, KEPT_IN, OneLineErrors
+from common.options import DEVICE, KEPT_IN, OneLineErrors, with_options
 from common.pages import fill_page
 from common.records import DOCS, made_by, store_of
 from common.tables import hardware_of
@@ -38,7 +35,6 @@ from speeds.steps import (
     newest_of_each_size,
     record_of_fast,
     record_of_floors,
-    search_time_table,
     settings_of,
 )
 from speeds.throughput import NOTES, gpu_table, gpu_times, peer_table
@@ -72,7 +68,7 @@ def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None
 
 
 def with_sizes(default: str) -> Callable[[Any], Any]:
-    options = (
+    return with_options(
         click.option("--sizes", default=default, show_default=True, help="Networks and sides in pixels, by commas."),
         click.option("--batch-size", type=click.IntRange(2), default=100, show_default=True),
         click.option("--rounds", type=click.IntRange(1), default=5, show_default=True),
@@ -82,7 +78,6 @@ def with_sizes(default: str) -> Callable[[Any], Any]:
         DEVICE,
         KEPT_IN,
     )
-    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def time_steps(question: str, sizes: str, batch_size: int, rounds: int, steps: int, device: str, results: Path) -> None:
@@ -107,16 +102,6 @@ def steps(**options: Any) -> None:
 def fast(**options: Any) -> None:
     """Time steps with and without bfloat16."""
     time_steps("fast", **options)
-
-
-@main.command()
-@click.option("--model", default="wrn-10-1", show_default=True)
-def search_time(model: str) -> None:
-    """Estimate how long searches take, by number and side of images, with all threads."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    click.echo(search_time_table(model))
-    made = made_by(torch.device("cpu"))
-    click.echo(hardware_of({**made, "n_threads": torch.get_num_threads()}))
 
 
 @main.command()

@@ -1,16 +1,24 @@
 """Benchmarks: pages are what the stored records make, and a run that is stored is not run again."""
 
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from documents import ROOT, text_of
+from scipy.stats import bootstrap
+
+from hba.report.statistics import PairedDifference
+from hba.schedule.recipes import RECIPES
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")
 DOCS = ROOT / "docs"
 PAGES = {
+    "domains": "domains",
     "search_quality": "search-quality",
     "reproduce": "reproduction",
     "speed": "speed",
@@ -50,3 +58,73 @@ def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:
     joint = output_of("joint", "verdict", "--bed", "digits", "--rows", "joint,augmentation,drawn", "--dry-run")
     assert search_quality.startswith("0 of 90 runs to do")
     assert joint.startswith("0 of 24 runs to do")
+
+
+def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two recipes on digits, two groups beside the better one, searches, and a verdict."""
+    domains, runs, tables = (import_module(name) for name in ("domains", "image_sets.runs", "image_sets.tables"))
+    for module in (domains, runs, tables):
+        monkeypatch.setattr(module, "RECIPES", {name: RECIPES[name] for name in ("none", "overhead")})
+        monkeypatch.setattr(module, "GROUPS", {name: runs.GROUPS[name] for name in ("erasing", "mixing")})
+    tiny = {"model": "mlp-16", "image_size": 8, "epochs": 1, "algorithm": "lookahead"}
+    monkeypatch.setattr(runs, "SETTINGS", {**runs.SETTINGS, **tiny})
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 2\nepochs = 1\n', "utf-8")
+    for name, value in (("PLAN", plan), ("DOCS", tmp_path)):
+        monkeypatch.setattr(domains, name, value)
+    of_runs = ("--sets", "digits", "--jobs", "1", "--results", str(tmp_path), "--work", str(tmp_path / "runs"))
+    for command in (["truth", "--seeds", "2"], ["agree", "--seeds", "2"], ["verdict"]):
+        first, second = (output_of("domains", *command, *of_runs) for _ in range(2))
+        assert "\n0 of" not in first
+        assert second.count("\n0 of") == first.count(" runs to do")
+    output_of("domains", "page", "--results", str(tmp_path))
+    text = (tmp_path / "domains.md").read_text("utf-8")
+    assert text.count("\n| digits |") == 2
+    assert "search minus the best recipe" in text
+    assert "Incomplete: pbc (0 of 4 runs)" in text
+    assert "digits (" not in text.split("Incomplete: ")[1]
+
+
+def test_a_group_is_added_to_a_recipe_or_left_out_in_its_own_columns_alone() -> None:
+    changed, overhead = import_module("image_sets.runs").changed, RECIPES["overhead"].make()
+    name, without = changed("overhead", "quarter turn", False)
+    turn = without.space.names.index("QuarterTurn.probability")
+    assert name == "overhead without quarter turn"
+    assert (without.values[0, turn], overhead.values[0, turn]) == (0.0, 0.75)
+    assert (np.delete(without.values, turn) == np.delete(overhead.values, turn)).all()
+    name, mixed = changed("overhead", "mixing", True)
+    assert name == "overhead with mixing"
+    own, before = (dict(zip(one.space.names, one.values[0], strict=True)) for one in (mixed, overhead))
+    assert {name: own.pop(name) for name in {*own} - {*before}}["CutMix.probability"] > 0
+    assert own == before
+    assert changed("overhead", "quarter turn", True)[0] == changed("overhead", "mixing", False)[0] == "overhead"
+
+
+def test_ratios_of_errors_and_what_agrees_with_the_truth() -> None:
+    tables = import_module("image_sets.tables")
+
+    def frame(search: list[float], none: list[float]) -> pd.DataFrame:
+        rows = [(name, seed, x) for name, one in (("search", search), ("none", none)) for seed, x in enumerate(one)]
+        return pd.DataFrame(rows, columns=["name", "seed", "error"])
+
+    halves = {"pbc": frame([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]), "digits": frame([5.0, 6.0, 7.0], [10.0, 12.0, 14.0])}
+    assert tables.ratio(halves, "none") == "0.50 (0.50 to 0.50), 2 of 8 sets"
+    errors = np.random.default_rng(0).uniform(5, 15, (2, 12))
+    found = re.findall(r"\d\.\d+", tables.ratio({"pbc": frame(*errors.tolist())}, "none"))
+    mean, low, high = map(float, found)
+
+    def of_means(search: np.ndarray, none: np.ndarray, axis: int) -> np.ndarray:
+        return np.asarray(search.mean(axis) / none.mean(axis))
+
+    other = bootstrap(errors, of_means, paired=True, method="percentile", random_state=1).confidence_interval
+    assert mean == pytest.approx(of_means(errors[0], errors[1], 0), abs=0.005)
+    assert (low, high) == pytest.approx((other.low, other.high), abs=0.015)
+    better, unknown = PairedDifference(3, -0.2, (-0.3, -0.1)), PairedDifference(3, -0.2, (-0.5, 0.1))
+    pairs = [
+        tables.Pair("pbc", "mixing", loss, None, applied)
+        for loss in (better, unknown, None)
+        for applied in ([True, True, False], [True, False], [])
+    ]
+    assert [pair.agrees for pair in pairs] == [True, False, *[None] * 7]

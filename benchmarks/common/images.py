@@ -53,7 +53,8 @@ class Images:
         device = find_device(config.device)
         if ablation is None:
             key = ("search", *_read_by(config), view)
-            return self._once(key, lambda: _seen(load_search_data(config), view).to(device))
+            change = view.of_search if view else None
+            return self._once(key, lambda: _viewed(load_search_data(config), change).to(device))
         train, val, _ = self._three_parts(config, ablation)
         return SearchData(config.data, find_source(config).class_names, train, val).to(device)
 
@@ -67,7 +68,8 @@ class Images:
         device = find_device(config.device)
         if ablation is None:
             key = ("training", *_read_by(config), view)
-            return self._once(key, lambda: _tested(load_evaluation_data(config), view).to(device))
+            change = view.of_training if view else None
+            return self._once(key, lambda: _viewed(load_evaluation_data(config), change).to(device))
         train, val, held_out = self._three_parts(config, ablation)
         both = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
         return EvaluationData(config.data, find_source(config).class_names, both, held_out).to(device)
@@ -87,12 +89,8 @@ IMAGES = Images()
 """Of this process."""
 
 
-def _seen(data: SearchData, view: View | None) -> SearchData:
-    return data if view is None else view.of_search(data)
-
-
-def _tested(data: EvaluationData, view: View | None) -> EvaluationData:
-    return data if view is None else view.of_training(data)
+def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
+    return data if change is None else change(data)
 
 
 def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:

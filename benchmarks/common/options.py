@@ -30,10 +30,12 @@ def work(folder: str) -> Callable[[Command], Command]:
     return click.option("--work", type=click.Path(path_type=Path), default=Path(folder), show_default=True)
 
 
-def with_options_of_runs(command: Command) -> Command:
-    """Add the options that say where and how things are run."""
-    options = (DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN)
-    return reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+with_options_of_runs = with_options(DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN)
+"""Where and how things are run."""
 
 
 class OneLineErrors(click.Group):

@@ -64,6 +64,13 @@ def difference(table: pd.DataFrame, name: str, minus: str, measure: str) -> Pair
     return PairedDifference.of(ours, minus=others)
 
 
+def sign_of(found: PairedDifference | None) -> int:
+    """-1 or 1 where the interval lies below or above zero; 0 where no difference is shown."""
+    if found is None or found.interval is None:
+        return 0
+    return int(found.interval[0] > 0) - int(found.interval[1] < 0)
+
+
 def difference_text(found: PairedDifference | None, digits: int = 2) -> str:
     """`-0.66 (-1.12 to -0.19)`: the mean and its 95 % t-interval."""
     if found is None:

@@ -22,7 +22,7 @@ from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
-from hba.training.trainer import train
+from hba.training.trainer import Trained, train
 from hba.utils.seeding import derived_seed
 
 TRAINING_GENERATION = 2
@@ -140,15 +140,22 @@ class TrainingTask:
 
     def do(self) -> Results:
         """Error and loss after the last epoch, and the training's seconds without those of the search."""
-        config, augmentation = self.augmented()
-        data = self.data
-        device = data.train.device
+        (config, augmentation), data = self.augmented(), self.data
         began = time.monotonic()
+        trained = self.trained(config, data, augmentation)
+        seconds, measured = time.monotonic() - began, trained.test
+        error, loss = (f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss"))
+        of_training = {error: measured.error_percent, loss: measured.loss, "seconds": seconds}
+        return {**of_training, **self.further_results(trained, data)}
+
+    def trained(self, config: EvaluationConfig, data: EvaluationData, augmentation: Augmentation) -> Trained:
+        device = data.train.device
         with torch.random.fork_rng([] if device.type == "cpu" else [device]):
             torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
-            measured = train(config, data, augmentation, self.seed).test
-        error, loss = (f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss"))
-        return {error: measured.error_percent, loss: measured.loss, "seconds": time.monotonic() - began}
+            return train(config, data, augmentation, self.seed)
+
+    def further_results(self, trained: Trained, data: EvaluationData) -> Results:
+        return {}
 
 
 FLOOR = "floor"

@@ -23,13 +23,14 @@ DIGITS = "digits"
 @dataclass(frozen=True)
 class Bed:
     """text: what it is, in one line. data: a name or folder, as for `hba search`; None for the folder of the CIFAR-10
-    copy, which find_bed fills in. settings: over those of the preset. view: applied to its images after reading.
+    copy, which find_bed fills in. preset: None for that of the data. settings: over those of the preset. view: applied
+    to its images after reading.
     planted: further settings for planted problems.
     """
 
     name: str
     text: str
-    preset: str
+    preset: str | None
     settings: Mapping[str, Any] = field(default_factory=dict)
     view: View | None = None
     data: str | None = None

@@ -7,10 +7,9 @@ from pathlib import Path
 import common.pages as pages
 import pandas as pd
 from common.records import Record, Run, newest, store_of
-from common.tables import markdown, origin
+from common.tables import markdown, origin, sign_of
 
 from hba.operations import OPERATIONS
-from quality.aims import aim_table, is_above_zero, is_below_zero
 from quality.beds import BEDS, DIGITS
 from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.plan import judged_by
@@ -73,7 +72,8 @@ def write_page(results: Path, docs: Path) -> Path:
     differences = {group[0].run.dataset: verdict_differences(group) for group in verdicts}
     beds = [group for group in grouped(trainings) if {one.run.name for one in group} >= set(RANGE)]
     single, pairs = ([one for one in planted if len(planted_in(one)) == n] for n in (1, 2))
-    with_schedules = [one for group in grouped(trainings) if _has_schedules(group) for one in group]
+    searched = [group for group in grouped(trainings) if {one.run.name for one in group} & {*CANDIDATES}]
+    with_schedules = [one for group in searched for one in group]
     return pages.write_page(
         "search-quality",
         docs,
@@ -84,12 +84,9 @@ def write_page(results: Path, docs: Path) -> Path:
         operations=len(OPERATIONS),
         shift=Shift(),
         readme=readme_results(results),
-        aims=markdown(aim_table(planted, differences)),
         verdicts=[_verdict_section(group) for group in verdicts],
-        beats=lambda dataset, *rows: all(is_below_zero(differences[dataset][row]) for row in rows),
-        no_difference=lambda dataset, *rows: (
-            not any(is_below_zero(one) or is_above_zero(one) for one in (differences[dataset][row] for row in rows))
-        ),
+        beats=lambda dataset, *rows: all(sign_of(differences[dataset][row]) < 0 for row in rows),
+        no_difference=lambda dataset, *rows: all(sign_of(differences[dataset][row]) == 0 for row in rows),
         candidates=markdown(candidate_table()),
         planted=_sections(single, "planted", rate_table),
         pairs=_sections(pairs, "planted", rate_table),
@@ -151,10 +148,6 @@ def _bed_section(groups: Sequence[Group]) -> Section:
     shown = [[one for one in group if one.run.name in RANGE] for group in groups]
     command = _command("retrain", "BED", candidates=",".join(RANGE), seeds=_seeds(both))
     return Section("all beds", both, command, markdown(bed_table(shown)))
-
-
-def _has_schedules(group: Group) -> bool:
-    return any(one.run.name in CANDIDATES for one in group)
 
 
 def _suite_command(command: str, group: Group) -> str:

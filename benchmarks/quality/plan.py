@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hba.data.config import Seed, Size
 from hba.errors import SettingsError
@@ -37,12 +38,12 @@ def judged_by(rows: Sequence[str]) -> str:
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
-def planned_for(bed: str, path: Path = PLAN) -> Planned:
-    """The plan for a bed. Raises SettingsError for a file that is no plan or says nothing of the bed."""
+def planned_for(bed: str, path: Path = PLAN, kind: type[Planned] = Planned) -> Any:
+    """The plan for a bed, of that kind. Raises SettingsError for a file that is no plan or lacks the bed."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         if bed not in tables:
             raise SettingsError(f"no verdict is planned on the bed {bed!r}, only on: {', '.join(tables)}")
-        return Planned.make(tables[bed])
+        return kind.make(tables[bed])
     except (OSError, ValueError, TypeError, SettingsError) as error:
         raise SettingsError(f"{path}: {error}") from None

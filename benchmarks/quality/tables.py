@@ -12,7 +12,7 @@ from common.tables import NOTHING, difference, difference_text, frame_of, rate_t
 from hba.report.statistics import PairedDifference
 from hba.report.verdict import verdict
 from hba.utils.text import as_markdown
-from quality.beds import BEDS, DIGITS
+from quality.beds import BEDS
 from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.tasks import NONE, OTHERS, RANDAUGMENT, RANGE
 
@@ -176,12 +176,3 @@ def rate_table(records: Sequence[Record]) -> pd.DataFrame:
         }
         rows.append({"candidate": candidate, **by_problem, **means})
     return pd.DataFrame(rows)
-
-
-def recoveries(planted: Iterable[Record], candidate: str, n_operations: int) -> dict[int, list[bool]]:
-    """By number of epochs, the outcomes of a candidate's searches on digits with so many planted operations."""
-    found: dict[int, list[bool]] = {}
-    for record in planted:
-        if (record.run.name, record.run.dataset, len(planted_in(record))) == (candidate, DIGITS, n_operations):
-            found.setdefault(record.run.settings["epochs"], []).append(recovered(record))
-    return dict(sorted(found.items()))

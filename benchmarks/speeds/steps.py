@@ -1,4 +1,4 @@
-"""Seconds of training steps on noise: of every algorithm beside its floor, in bfloat16, and of a whole search."""
+"""Seconds of training steps on noise: of every algorithm beside its floor, and in bfloat16."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,12 +11,11 @@ from common.floors import FLOORS, bare_seconds_per_step
 from common.records import Record, Results, Run, newest, store_of
 from common.settings import kept_settings
 from common.tables import hardware_of, markdown, ratio_text, spread_text
-from common.timing import n_steps, search_seconds_per_step, training_seconds_per_step
+from common.timing import search_seconds_per_step, training_seconds_per_step
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
-from hba.utils.text import as_markdown
 
 N_CLASSES = 10
 BATCHES = 4
@@ -24,11 +23,6 @@ BATCHES = 4
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 KINDS = {"training": "a training", "search": "a search, with its lambda steps"}
-TIMED_STEPS = 40
-"""Steps of each search whose time is estimated."""
-SEARCH_EPOCHS = {200: 300, 1_000: 120, 5_000: 40}
-"""Epochs of a search by the number of training images, as docs/search-quality.md has them; fewer for more images."""
-SEARCH_SIDES = (16, 32, 64)
 Timed = Mapping[str, Callable[[], float]]
 """By name, a function that returns seconds per step."""
 
@@ -71,7 +65,8 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
     found: dict[str, Callable[[], float]] = {}
     for fast, suffix in ((False, ""), (True, ", fast")):
         settings = {**shared, "data": "noise", "learning_rate": LEARNING_RATE, "fast": fast}
-        search, evaluation = SearchConfig.make(settings).resolved(), EvaluationConfig.make(settings)
+        search = SearchConfig.make({**settings, "algorithm": "lookahead", "space": "hba"}).resolved()
+        evaluation = EvaluationConfig.make(settings)
         found[f"search{suffix}"] = partial(search_seconds_per_step, search, data, steps)
         found[f"training{suffix}"] = partial(training_seconds_per_step, evaluation, trained, steps)
     return found
@@ -148,27 +143,3 @@ def fast_table(records: Sequence[Record]) -> str:
     sizes = sorted({record.run.settings["batch_size"] for record in records})
     made = sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records})
     return f"Batches of {', '.join(map(str, sizes))}; {'; '.join(made)}.\n\n{markdown(pd.DataFrame(lines))}"
-
-
-def search_seconds(n_images: int, side: int, model: str) -> tuple[float, int]:
-    """Estimated seconds of a whole search on a CPU, and its number of policy steps.
-
-    Steps are timed and counted; passes over whole splits, below 1 % of a search, are left out.
-    """
-    settings = {"data": "noise", "model": model, "image_size": side, "epochs": SEARCH_EPOCHS[n_images], "device": "cpu"}
-    config = SearchConfig.from_preset(settings).resolved()
-    data = noise_data(side, n_images, n_images // 4)
-    steps = n_steps(config, n_images)
-    return steps * search_seconds_per_step(config, data, TIMED_STEPS), steps // config.algorithm.train_steps
-
-
-def search_time_table(model: str) -> str:
-    """Markdown: the time of a search by number and side of images."""
-    rows = []
-    for n_images, epochs in SEARCH_EPOCHS.items():
-        found = [search_seconds(n_images, side, model) for side in SEARCH_SIDES]
-        times = [f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" for seconds, _ in found]
-        rows.append([f"{n_images:,}", f"`--epochs {epochs}`", f"{found[0][1]:,}", *times])
-    return as_markdown(
-        ["training images", "settings", "policy steps", *(f"{one} pixels" for one in SEARCH_SIDES)], rows
-    )

@@ -1,0 +1,158 @@
+"""Which augmentation helps on images of different domains, and does a search find it?
+
+    python benchmarks/domains.py truth [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py agree [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py page
+
+The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
+and measures its validation images; then with and without each group of operations, beside the recipe with the least
+calibrated loss. `agree` searches on the same images, and compares. `verdict` runs what domains.toml plans, which has to
+be committed before: searches, and trainings on all training images with what they find and with the recipes, measured
+on test images once. Each run is stored as soon as it has ended, and not run again. `page` writes docs/domains.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+from common.options import DEVICE, DRY_RUN, JOBS, KEPT_IN, OneLineErrors, with_options, work
+from common.pages import write_page
+from common.records import DOCS, Record, plan_noted, store_of
+from common.running import NOTHING_ELSE, carry_out
+from common.tables import markdown, origin, rate_text
+from common.tasks import SearchTask
+from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, DomainTask, changed, domain_task, recipe, searches
+from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
+from quality.plan import planned_for
+
+from hba.errors import SettingsError
+from hba.schedule.recipes import RECIPES
+from hba.utils.settings import words
+
+PLAN = Path(__file__).with_name("domains.toml")
+TRUTH = PLANNED = "domains"
+VERDICT = "domains-verdict"
+TRAINING, SEARCHED = 1.0, 2.5
+"""Minutes of one idle core. The row `search` of a verdict takes both."""
+CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
+SEEDS = click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
+with_options_of_runs = with_options(CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN)
+
+
+@click.group(help=__doc__, cls=OneLineErrors)
+def main() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the options of runs say."""
+
+    sets: str
+    jobs: int
+    device: str
+    work: Path
+    results: Path
+    dry_run: bool
+
+    def searches(self, seeds: Iterable[int], **further: Any) -> dict[str, list[SearchTask]]:
+        """By set, a search for each seed."""
+        if unknown := {*words(self.sets)} - {*SETS}:
+            raise SettingsError(f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}")
+        return {name: searches(name, seeds, self.work, self.device, **further) for name in words(self.sets)}
+
+    def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
+        """Run the trainings and searches that are missing, and return what is stored."""
+        store, names = store_of(self.results, question), dict.fromkeys(task.label for task in tasks)
+        known = store.by_key()
+        missing = [task for task in tasks if task.run.key not in known]
+        minutes = sum(TRAINING * isinstance(one, DomainTask) + SEARCHED * (one.name == SEARCH) for one in missing)
+        click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
+        carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
+        known = store.by_key()
+        return [known[task.run.key] for task in tasks if task.run.key in known]
+
+
+@main.command()
+@SEEDS
+@with_options_of_runs
+def truth(seeds: int, **options: Any) -> None:
+    """Train with each recipe, then with and without each group of operations, and measure validation images."""
+    where = Where(**options)
+    for name, of_set in where.searches(range(seeds)).items():
+        tasks = [domain_task(one, recipe(one), search) for search in of_set for one in RECIPES]
+        kept = where.carry_out(tasks, TRUTH)
+        if len(kept) < len(tasks):
+            click.echo(f"{name}: then each of {len(GROUPS)} groups, one training or two for a seed")
+            continue
+        best = str(best_recipe(frames_of(kept, "val")[name]))
+        beside = dict(changed(best, group, is_on) for group in GROUPS for is_on in (True, False))
+        others = [domain_task(*one, search) for search in of_set for one in beside.items() if one[0] not in RECIPES]
+        where.carry_out(others, TRUTH)
+
+
+@main.command()
+@SEEDS
+@with_options_of_runs
+def agree(seeds: int, **options: Any) -> None:
+    """Search on the same images, and compare what is found with the trainings that have been run."""
+    where = Where(**options)
+    where.carry_out([search for of_set in where.searches(range(seeds)).values() for search in of_set], TRUTH)
+    click.echo(truth_tables(where.results)["groups"])
+
+
+@main.command()
+@with_options_of_runs
+def verdict(**options: Any) -> None:
+    """Search, and train with what is found and with the recipes, as planned, and measure test images."""
+    where, plan = Where(**options), planned_for(PLANNED, PLAN)
+    of_sets = where.searches(range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs)
+    by_seed = [search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed]
+    tasks = [domain_task(row, recipe(row), search, tested=True) for search in by_seed for row in plan.rows]
+    noted = NOTHING_ELSE if where.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
+    where.carry_out(tasks, VERDICT, noted)
+    click.echo(verdict_tables(where.results)["verdict"])
+
+
+def truth_tables(results: Path) -> dict[str, Any]:
+    """Of the page: the tables, in how many pairs the searches agree, where the records come from, what is missing."""
+    records = list(store_of(results, TRUTH).by_key().values())
+    frames = frames_of(records, "val")
+    pairs = pairs_of(frames)
+    return {
+        "recipes": markdown(recipe_table(frames)) if records else "",
+        "groups": markdown(pd.DataFrame(pair.cells() for pair in pairs)) if pairs else "",
+        "agreement": rate_text(pair.agrees for pair in pairs if pair.agrees is not None),
+        "truth_origin": origin(records),
+        "untried": [name for name in SETS if name not in {pair.name for pair in pairs}],
+    }
+
+
+def verdict_tables(results: Path) -> dict[str, Any]:
+    """Of the page: the table, the plan and its commits, where the records come from, and what is missing."""
+    plan, records = planned_for(PLANNED, PLAN), list(store_of(results, VERDICT).by_key().values())
+    runs = {name: sum(record.run.dataset == name for record in records) for name in SETS}
+    planned = plan.seeds * len(plan.rows)
+    return {
+        "plan": plan,
+        "verdict": markdown(verdict_table(frames_of(records, "test"), plan.rows)) if records else "",
+        "verdict_origin": origin(records),
+        "commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
+        "unjudged": [f"{name} ({n} of {planned} runs)" for name, n in runs.items() if n < planned],
+    }
+
+
+@main.command()
+@KEPT_IN
+def page(results: Path) -> None:
+    """Write docs/domains.md."""
+    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS}
+    click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **truth_tables(results), **verdict_tables(results))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Image sets that need different augmentation: what helps on each, and whether a search finds it."""

@@ -1,0 +1,138 @@
+"""The sets of images, and trainings on them: with a recipe, one of its groups of operations changed, and a search."""
+
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common.options import CIFAR_FOLDER, DATA_FOLDER
+from common.records import Results
+from common.settings import kept_settings
+from common.tasks import SearchTask
+from quality.beds import DIGITS, Bed
+from quality.tasks import RowTask, row_task
+
+from hba.algorithms import race
+from hba.config.evaluation import EvaluationConfig
+from hba.data import EvaluationData
+from hba.data.loader import as_floats
+from hba.errors import DataError
+from hba.operations import STAGED
+from hba.preprocessing import Preprocessing
+from hba.schedule.recipes import RECIPES
+from hba.schedule.schedule import Schedule
+from hba.training.augmentation import Augmentation, ScheduleAugmentation
+from hba.training.criterion import losses_of
+from hba.training.trainer import Trained
+
+CIFAR, BALANCED, NONE, SEARCH = "cifar10", "wbc-shift", "none", "search"
+SETS = ("pbc", BALANCED, "omniglot", "gtsrb32", "rsscn7", "flowers", CIFAR, DIGITS)
+SETTINGS: dict[str, Any] = {
+    **{"model": "wrn-10-1", "image_size": 24, "epochs": 60, "batch_size": 100, "learning_rate": 0.1},
+    **{"weight_decay": 0.0005, "baseline": "none"},
+}
+"""Of all searches and trainings."""
+OF_CLASS = {"train": 150, "test": 500}
+"""The first images of each class of CIFAR-10 that are used."""
+FLIPS = {"horizontal flip": "HorizontalFlip", "vertical flip": "VerticalFlip", "quarter turn": "QuarterTurn"}
+GROUPS: Mapping[str, race.Typical] = {
+    **{group: {name: race.SYMMETRIES[name]} for group, name in FLIPS.items()},
+    **{"crop and zoom": race.GROUPS["crop"], "color": race.GROUPS["color"], "blur and noise": race.GROUPS["quality"]},
+    **{"erasing": race.GROUPS["erasing"], "mixing": race.GROUPS["mixing"]},
+}
+"""By name, the operations that are used together, with the probability and the magnitude with which they are tried."""
+
+
+def searches(name: str, seeds: Iterable[int], work: Path, device: str, **further: Any) -> list[SearchTask]:
+    """`hba search` on a set, by default but for SETTINGS. further: settings over those."""
+    settings = {**SETTINGS, "train_size": None, "val_size": None, "device": device, **further}
+    bed = Bed(name, "", None, settings, data=folder_of(name, work))
+    return [bed.search_with(SEARCH, seed, work) for seed in seeds]
+
+
+def folder_of(name: str, work: Path) -> str:
+    """The folder of a set, which is unpacked from the archives in the folder HBA_DATA where it is missing."""
+    folder, archives = work / "sets" / name, Path(os.environ.get(DATA_FOLDER, ""))
+    if name == DIGITS or folder.exists():
+        return DIGITS if name == DIGITS else str(folder)
+    path = archives / (f"{CIFAR_FOLDER}.tar.xz" if name == CIFAR else f"beds/{name}.tar.xz")
+    unpacked = folder.with_name(f"{name}.part")
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(unpacked, filter=first_of_each_class if name == CIFAR else "data")
+    except (OSError, tarfile.TarError) as error:
+        raise DataError(f"the set {name} cannot be unpacked, set {DATA_FOLDER} to its folder: {error}") from None
+    (unpacked if name == CIFAR else unpacked / name).rename(folder)
+    shutil.rmtree(unpacked, ignore_errors=True)
+    return str(folder)
+
+
+def first_of_each_class(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """A filter of tarfile. Images are called train/<class>/NNNN.jpg."""
+    path = Path(file.name)
+    return None if file.isfile() and int(path.stem) >= OF_CLASS[path.parts[0]] else tarfile.data_filter(file, folder)
+
+
+@dataclass(frozen=True)
+class DomainTask(RowTask):
+    """A training with a schedule, None for none; or, as the row `search`, with what its search finds."""
+
+    schedule: Schedule | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return kept_settings(self._searched if self.name == SEARCH else self.config)
+
+    def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
+        return self.config, ScheduleAugmentation(self._search.schedule() if self.name == SEARCH else self.schedule)
+
+    def further_results(self, trained: Trained, data: EvaluationData) -> Results:
+        """The mean error of the classes, the calibrated loss, and the results of the search."""
+        preprocessing, network = Preprocessing.of(data.train, self.config.baseline_augmentation()), trained.network
+        with torch.no_grad():
+            network.eval()
+            found = [(network(preprocessing.measure(as_floats(one))), own) for one, own in data.test.opened().once(500)]
+        logits, labels = (torch.cat(one) for one in zip(*found, strict=True))
+        assert trained.test.confusion is not None
+        return {
+            f"{self.measured_on}_balanced_error_percent": 100 - trained.test.confusion.balanced_accuracy_percent,
+            f"{self.measured_on}_calibrated_loss": losses_of(race.calibrated(logits, labels), labels).mean().item(),
+            **({"search": self._search.do()} if self.name == SEARCH else {}),
+        }
+
+
+def domain_task(name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False) -> DomainTask:
+    """tested: on the test split, after a training on all training images; otherwise as the search splits them."""
+    made = vars(row_task(name, search, tested=tested))
+    of_schedule = {} if name == SEARCH else {"augmentation": ScheduleAugmentation(schedule).definition}
+    return DomainTask(**{**made, "further": made["further"] | of_schedule, "schedule": schedule})
+
+
+def recipe(name: str) -> Schedule | None:
+    """None for `none`, and for the row `search`."""
+    return None if name in (NONE, SEARCH) else RECIPES[name].make()
+
+
+def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
+    """A recipe with or without a group, and what that is called: as the recipe where nothing changes."""
+    schedule = RECIPES[name].make()
+    names, rows = schedule.space.names, (schedule.values, schedule.spread)
+    before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)
+    operations, values = {one.name: one for one in schedule.space.operations}, dict(before)
+    for operation, (probability, magnitude) in GROUPS[group].items():
+        if is_on or operation in operations:
+            operations.setdefault(operation, STAGED[operation])
+            values[f"{operation}.probability"] = probability if is_on else 0.0
+            if is_on and magnitude is not None:
+                values[f"{operation}.magnitude"] = magnitude
+    if values == before:
+        return name, recipe(name)
+    space = replace(schedule.space, operations=tuple(operations.values()))
+    row, width = (np.array([[found.get(one, 0.0) for one in space.names]]) for found in (values, spread))
+    found = replace(schedule, space=space, values=row, spread=width)
+    return f"{name} {'with' if is_on else 'without'} {group}", found

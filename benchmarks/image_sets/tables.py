@@ -1,0 +1,145 @@
+"""The tables of docs/domains.md: what helps on each set, whether searches find it, and the verdict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from common.records import Record, newest
+from common.tables import NOTHING, difference, difference_text, frame_of, sign_of, spread_text
+
+from hba.report.statistics import PairedDifference
+from hba.schedule.recipes import RECIPES
+from image_sets.runs import BALANCED, FLIPS, GROUPS, SEARCH, SETS, changed
+
+LOSS, ERROR = "val_calibrated_loss", "error"
+APPLIED = 0.05
+"""Probability of an operation above which a search applies it."""
+DRAWS, LEAST_ERROR = 10_000, 0.1
+"""Of the bootstrap; and the error in per cent that a smaller one counts as, because a ratio to zero says nothing."""
+Frames = Mapping[str, pd.DataFrame]
+"""By set, a row for each run."""
+WORDS = {None: NOTHING, True: "yes", False: "no"}
+
+
+def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
+    """The newest runs of each set and name. The error is the one by which the set is judged."""
+    kept, found = newest(records, lambda run: (run.dataset, run.name)), {}
+    for name in SETS:
+        frame = frame_of(one for one in kept if one.run.dataset == name)
+        error = f"{measured_on}_{'balanced_' if name == BALANCED else ''}error_percent"
+        if error in frame:
+            found[name] = frame.assign(**{ERROR: frame[error]})
+    return found
+
+
+def best_recipe(frame: pd.DataFrame) -> str | None:
+    """The recipe with the least mean calibrated loss over the seeds that all have; None before they have been run."""
+    table = frame[frame["name"].isin([*RECIPES])].pivot_table(index="seed", columns="name", values=LOSS).dropna()
+    return str(table.mean().idxmin()) if len(table) and len(table.columns) == len(RECIPES) else None
+
+
+class Pair(NamedTuple):
+    """A set and a group: what trainings with it have more than those without it, and which searches apply it."""
+
+    name: str
+    group: str
+    loss: PairedDifference | None
+    error: PairedDifference | None
+    applied: Sequence[bool]
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether more than half of the searches are right; None where the truth or a search is missing."""
+        right = [one == (sign_of(self.loss) < 0) for one in self.applied]
+        return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
+
+    def cells(self) -> dict[str, str]:
+        return {
+            "set": self.name,
+            "group": self.group,
+            "loss with it minus without": difference_text(self.loss, 3),
+            "error, points": difference_text(self.error, 1),
+            "helps": WORDS[sign_of(self.loss) < 0 if sign_of(self.loss) else None],
+            "searches that apply it": f"{sum(self.applied)} of {len(self.applied)}" if self.applied else NOTHING,
+            "agree": WORDS[self.agrees],
+        }
+
+
+def pairs_of(frames: Frames) -> list[Pair]:
+    """Of the sets whose recipes have been run."""
+    found = []
+    for name, frame in frames.items():
+        best, ends = best_recipe(frame), frame["end"].dropna().tolist() if "end" in frame else []
+        for group, operations in GROUPS.items() if best else ():
+            on, off = (changed(str(best), group, is_on)[0] for is_on in (True, False))
+            loss, error = (difference(frame, on, off, measure) for measure in (LOSS, ERROR))
+            found.append(Pair(name, group, loss, error, [largest(end, operations) > APPLIED for end in ends]))
+    return found
+
+
+def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:
+    """Of the probabilities of the operations. end: what a search found, by operation."""
+    return max(end[one]["probability"] if one in end else 0.0 for one in operations)
+
+
+def recipe_table(frames: Frames) -> pd.DataFrame:
+    """Validation error in per cent and, below, calibrated loss of each recipe; a star marks the best of a set."""
+    table = pd.DataFrame({"recipe": [*RECIPES]})
+    for name, frame in frames.items():
+        cells, best = dict.fromkeys(RECIPES, NOTHING), best_recipe(frame)
+        for one, own in frame[frame["name"].isin([*RECIPES])].groupby("name"):
+            cells[one] = f"{spread_text(own[ERROR], 1)}<br>{spread_text(own[LOSS], 3)}{' *' * (one == best)}"
+        table[name] = [*cells.values()]
+    return table
+
+
+def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
+    """Test error of each row on each set, and the ratio of the search's to it. Below, the search beside the best of the
+    other rows and two of them, the largest probability of a flip or turn in each search, and the price.
+    """
+    beside, minus_best = ("randaugment", "photo"), f"{SEARCH} minus the best recipe"
+    compared = [f"{SEARCH} minus {row}" for row in beside]
+    heads = [*rows, minus_best, *compared, "flips and turns, at most", "price of a search"]
+    table = pd.DataFrame({"trained with": heads})
+    for name, frame in frames.items():
+        errors = {row: own[ERROR] for row, own in frame.groupby("name")}
+        best = min((row for row in errors if row != SEARCH), key=lambda row: errors[row].mean(), default=NOTHING)
+        searched = frame[frame["name"] == SEARCH]
+        found = searched["search"].tolist() if len(searched) else []
+        prices = [one["seconds"] / seconds for one, seconds in zip(found, searched["seconds"], strict=True)]
+        minus = {row: difference_text(difference(frame, SEARCH, row, ERROR), 1) for row in (best, *beside)}
+        table[name] = [
+            *(spread_text(errors[row], 1) if row in errors else NOTHING for row in rows),
+            *(f"{minus[best]}, {best}", *(minus[row] for row in beside)),
+            ", ".join(f"{largest(one['end'], FLIPS.values()):.2f}" for one in found) or NOTHING,
+            spread_text(prices) if prices else NOTHING,
+        ]
+    recipes = {row: ratio(frames, row) for row in rows if row != SEARCH}
+    return table.assign(**{"search's error by this one's": [recipes.get(row, "") for row in heads]})
+
+
+def ratio(frames: Frames, row: str) -> str:
+    """The geometric mean over sets of the search's error divided by a row's, with its 95 % interval.
+
+    By a bootstrap over sets, and within each over seeds, of which both rows have the same.
+    """
+    random, means, resampled = np.random.default_rng(0), [], []
+    for frame in frames.values():
+        table = frame.pivot_table(index="seed", columns="name", values=ERROR).reindex(columns=[SEARCH, row]).dropna()
+        if n_seeds := len(table):
+            errors = table.to_numpy().T
+            seeds = random.integers(n_seeds, size=(DRAWS, len(frames), n_seeds))
+            means.append(_log_ratio(errors))
+            resampled.append(_log_ratio(errors[:, seeds]))
+    if not (n := len(means)):
+        return NOTHING
+    sets = random.integers(n, size=(DRAWS, n))
+    drawn = np.stack(resampled)[sets, np.arange(DRAWS)[:, None], np.arange(n)].mean(axis=1)
+    low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
+    return f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}), {n} of {len(SETS)} sets"
+
+
+def _log_ratio(errors: np.ndarray) -> np.ndarray:
+    """errors (2, ..., seeds): of the search, and of a row."""
+    return np.subtract(*np.log(np.maximum(errors.mean(axis=-1), LEAST_ERROR)))
