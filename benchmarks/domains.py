@@ -34,8 +34,7 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("domains.toml")
-TRUTH = PLANNED = "domains"
-VERDICT = "domains-verdict"
+TRUTH, VERDICT, PLANNED = "domains", "domains-verdict", "domains"
 TRAINING, SEARCHED = 1.0, 2.5
 """Minutes of one idle core. The row `search` of a verdict takes both."""
 CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
@@ -72,9 +71,8 @@ class Where:
         missing = [task for task in tasks if task.run.key not in known]
         minutes = sum(TRAINING * isinstance(one, DomainTask) + SEARCHED * (one.name == SEARCH) for one in missing)
         click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
-        carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
-        known = store.by_key()
-        return [known[task.run.key] for task in tasks if task.run.key in known]
+        done = carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
+        return done or [known[task.run.key] for task in tasks if task.run.key in known]
 
 
 @main.command()

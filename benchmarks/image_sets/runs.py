@@ -3,7 +3,7 @@
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,13 @@ SETTINGS: dict[str, Any] = {
 OF_CLASS = {"train": 150, "test": 500}
 """The first images of each class of CIFAR-10 that are used."""
 FLIPS = {"horizontal flip": "HorizontalFlip", "vertical flip": "VerticalFlip", "quarter turn": "QuarterTurn"}
-GROUPS: Mapping[str, race.Typical] = {
-    **{group: {name: race.SYMMETRIES[name]} for group, name in FLIPS.items()},
-    **{"crop and zoom": race.GROUPS["crop"], "color": race.GROUPS["color"], "blur and noise": race.GROUPS["quality"]},
-    **{"erasing": race.GROUPS["erasing"], "mixing": race.GROUPS["mixing"]},
+OPERATIONS = {
+    **FLIPS,
+    **{"crop and zoom": "PaddedCrop,ResizedCrop", "color": "Hue,Saturation,Gamma,Gray"},
+    **{"blur and noise": "Blur,Noise,Jpeg", "erasing": "Erase", "mixing": "Mixup,CutMix"},
 }
+TYPICAL = {**race.SYMMETRIES, **{name: how for of_race in race.GROUPS.values() for name, how in of_race.items()}}
+GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, names in OPERATIONS.items()}
 """By name, the operations that are used together, with the probability and the magnitude with which they are tried."""
 
 
