@@ -23,7 +23,7 @@ networks less confident would look good.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
@@ -31,6 +31,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from hba.algorithms.algorithm import Algorithm, Count
@@ -45,6 +46,8 @@ from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
 from hba.training.criterion import losses_of
+from hba.utils.seeding import default_generator_state, restore_default_generators
+from hba.utils.snapshot import restore, snapshot
 
 Typical = Mapping[str, tuple[float, float | None]]
 """By operation, the probability and the magnitude with which it is tried."""
@@ -78,17 +81,29 @@ TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 
 
 @dataclass(kw_only=True)
-class RaceState(SearchState[NetworkModel]):
-    """trunk: a copy of the learner when the forks began, of the stream of batches, and of the generator.
-
-    rows, losses: as above; infinite before the end of a leg. gaps (symmetries, 2): as the function gaps returns them.
+class Trunk:
+    """Everything that decides how a training goes on. default_generators: PyTorch's, as default_generator_state has
+    them.
     """
 
-    trunk: NetworkModel
-    trunk_stream: BatchStream
-    trunk_generator: torch.Generator
+    learner: NetworkModel
+    train_stream: BatchStream
+    generator: torch.Generator
+    default_generators: dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class RaceState(SearchState[NetworkModel]):
+    """step is the place in the order of legs, one after the other; those that have ended before are skipped.
+
+    trunk: a copy from the end of leg 0, where all forks begin. rows, losses: as above; infinite before the end of a
+    leg. ended (legs,): which legs have ended. gaps (symmetries, 2): as the function gaps returns them.
+    """
+
+    trunk: Trunk
     rows: Tensor
     losses: Tensor
+    ended: Tensor
     gaps: Tensor
 
 
@@ -140,25 +155,37 @@ class Race(Algorithm):
             return networks(0) if side == task.config.side else Resized(networks(0), side)
 
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
-        state = RaceState.of(
+        learner, of_trunk = (NetworkModel.of(task, network()) for _ in range(2))
+        trunk = Trunk(
+            learner=of_trunk,
+            train_stream=task.train_stream(),
+            generator=task.generator(),
+            default_generators=default_generator_state(task.device),
+        )
+        for one in (learner, of_trunk):
+            one.schedule = self.course(task, one.optimizer, trunk.train_stream.batches_per_pass)
+        return RaceState.of(
             task,
             space.encode(row_of(space, [WALK_GROUP])).float().to(task.device),
-            NetworkModel.of(task, network()),
-            trunk=NetworkModel.of(task, network()),
-            trunk_stream=task.train_stream(),
-            trunk_generator=task.generator(),
+            learner,
+            trunk=trunk,
             rows=row_of(space, []).repeat(n_legs, 1).to(task.device),
             losses=torch.full((n_legs, len(task.data.val)), torch.inf, device=task.device),
+            ended=torch.zeros(n_legs, dtype=torch.bool),
             gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
         )
-        state.learner.schedule = self.course(task, state)
-        return state
 
-    def course(self, task: ImageTask, state: RaceState) -> LRScheduler:
+    def legs(self, task: Any, steps_per_epoch: int) -> list[range]:
+        """The steps of each leg, where all run one after the other."""
+        plain, fork = (length * steps_per_epoch for length in self.lengths(task.config, task.space))
+        begins = [plain + number * fork for number in range(len(names_of_forks(task.space)))]
+        return [range(plain), *(range(begin, begin + fork) for begin in begins)]
+
+    def course(self, task: ImageTask, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:
         """The learning rate of a whole training; each fork goes faster through what follows its beginning."""
-        plain, fork = (length * state.steps_per_epoch for length in self.lengths(task.config, task.space))
+        plain, fork = (len(steps) for steps in self.legs(task, steps_per_epoch)[:2])
         rates, (stand_in, course) = [], task.optimizer_of([torch.zeros(1, requires_grad=True)])
-        for _ in range(task.config.epochs * state.steps_per_epoch):
+        for _ in range(task.config.epochs * steps_per_epoch):
             rates.append(float(course.get_last_lr()[0]) / task.config.learning_rate)
             stand_in.step()
             course.step()
@@ -167,48 +194,76 @@ class Race(Algorithm):
             at = step if step < plain else plain + (step - plain) % fork * (len(rates) - plain) // fork
             return rates[min(at, len(rates) - 1)]
 
-        for group in state.learner.optimizer.param_groups:
+        for group in optimizer.param_groups:
             group["initial_lr"] = task.config.learning_rate
-        return LambdaLR(state.learner.optimizer, factor)
+        return LambdaLR(optimizer, factor)
 
     def step(self, task: Any, state: RaceState) -> None:
-        """One training step, and at the end of a leg what follows from it."""
-        plain, fork = (length * state.steps_per_epoch for length in self.lengths(task.config, task.space))
-        leg = 0 if state.step < plain else 1 + (state.step - plain) // fork
+        """One training step of a leg, and at its end what follows from it."""
+        legs = self.legs(task, state.steps_per_epoch)
+        leg = next(number for number, steps in enumerate(legs) if state.step in steps)
+        if leg and state.step == legs[leg].start:
+            # All forks have the same batches and random numbers.
+            copy_trunk(state.trunk, trunk_of(state))
+            restore_default_generators(state.trunk.default_generators, state.device)
+            state.totals.reset()
         images, labels = state.train_stream.next()
         row = state.rows[leg].float()
         inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
         state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
         state.step += 1
-        if state.step >= plain and (state.step - plain) % fork == 0:
-            self.end_leg(task, state, leg)
+        if state.step == legs[leg].stop:
+            network = state.learner.network
+            logits, labels = logits_of(task, network)
+            if leg == 0:
+                copy_trunk(trunk_of(state), state.trunk)
+                state.gaps.copy_(gaps(task, network))
+            self.end_fork(task, state, leg, (losses_of(calibrated(logits, labels), labels), network.state_dict()))
 
-    def end_leg(self, task: ImageTask, state: RaceState, leg: int) -> None:
-        """Measure the network, decide what follows, and go back to where the forks began."""
-        space, network = task.space, state.learner.network
-        logits, labels = logits_of(task, network)
-        state.losses[leg] = losses_of(calibrated(logits, labels), labels)
-        if leg == 0:
-            copy_learner(state.learner, state.trunk)
-            state.trunk_stream.load_state_dict(state.train_stream.state_dict())
-            state.trunk_generator.set_state(state.generator.get_state())
-            state.gaps.copy_(gaps(task, network))
+    def n_forks(self, space: SearchSpace) -> int:
+        return 1 + len(groups_of(space))
+
+    def forks(self, task: Any, state: RaceState) -> list[int]:
+        n_single, ended = 1 + self.n_forks(task.space), state.ended.tolist()
+        left = [leg for leg, has_ended in enumerate(ended) if not has_ended]
+        return [] if 0 in left else [leg for leg in left if leg < n_single] or left
+
+    def run_fork(self, task: Any, state: RaceState, fork: int, advance: Callable[[], None]) -> Any:
+        steps = self.legs(task, state.steps_per_epoch)[fork]
+        if state.step not in steps:
+            state.step = steps.start
+        while not state.ended[fork]:
+            advance()
+        weights = {name: tensor.cpu() for name, tensor in state.learner.network.state_dict().items()}
+        return state.losses[fork].cpu(), weights
+
+    def end_fork(self, task: Any, state: RaceState, fork: int, found: Any) -> None:
+        """The same for leg 0. found: losses (images,), and what the network's state_dict returns."""
+        space, (losses, weights) = task.space, found
+        # A network that diverged must not win.
+        state.losses[fork] = losses.to(state.losses).nan_to_num(nan=torch.inf)
+        state.ended[fork] = True
         taken = self.symmetries(space, state.gaps)
-        groups = [*groups_of(space)]
-        if leg <= len(groups):
-            state.rows[leg + 1] = row_of(space, [*taken, *groups[leg - 1 : leg]])
-        elif leg < len(state.rows) - 1:
-            best = state.losses[2 : 2 + len(groups)].mean(dim=1).argsort()[: TOGETHER[leg - len(groups) - 1]]
-            state.rows[leg + 1] = row_of(space, [*taken, *(groups[number] for number in best.tolist())])
-        least = row_of(space, [*taken, WALK_GROUP])
-        if leg:
-            least = state.rows[1 + self.winner(state.losses[1:])]
+        for one in self.forks(task, state):
+            state.rows[one] = row_of(space, [*taken, *self.groups_in(space, state, one)])
+        is_chosen = bool(state.ended[1:].any())
+        least = state.rows[1 + self.winner(state.losses[1:])] if is_chosen else row_of(space, [*taken, WALK_GROUP])
         state.lam.copy_(space.encode(least))
-        if leg < len(state.rows) - 1:
-            # All forks have the same batches and random numbers.
-            copy_learner(state.trunk, state.learner)
-            state.train_stream.load_state_dict(state.trunk_stream.state_dict())
-            state.generator.set_state(state.trunk_generator.get_state())
+        if fork == len(state.rows) - 1:
+            # The search returns this network, wherever it was trained.
+            state.learner.network.load_state_dict(weights)
+        legs = self.legs(task, state.steps_per_epoch)
+        if state.step in (legs[fork].stop, *legs[fork]):
+            left = (steps.start for steps, has_ended in zip(legs, state.ended.tolist(), strict=True) if not has_ended)
+            state.step = next(left, legs[-1].stop)
+
+    def groups_in(self, space: SearchSpace, state: RaceState, leg: int) -> list[str]:
+        """Those that a leg has, by the losses of those before it."""
+        groups = [*groups_of(space)]
+        if leg <= 1 + len(groups):
+            return groups[leg - 2 : leg - 1] if leg > 1 else []
+        best = state.losses[2 : 2 + len(groups)].mean(dim=1).argsort()
+        return [groups[number] for number in best[: TOGETHER[leg - len(groups) - 2]].tolist()]
 
     def winner(self, losses: Tensor) -> int:
         """Number of the fork with the least upper bound, one standard error above its difference to the first fork.
@@ -333,11 +388,15 @@ def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
     return logits * TEMPERATURES.to(logits)[losses.argmin()]
 
 
-@torch.no_grad()
-def copy_learner(of: NetworkModel, to: NetworkModel) -> None:
-    """The network and what its optimizer keeps, without the learning rate."""
-    to.network.load_state_dict(of.network.state_dict())
-    rates = [group["lr"] for group in to.optimizer.param_groups]
-    to.optimizer.load_state_dict(copy.deepcopy(of.optimizer.state_dict()))
-    for group, rate in zip(to.optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate
+def trunk_of(state: RaceState) -> Trunk:
+    """The training as it is, not a copy."""
+    return Trunk(
+        learner=state.learner,
+        train_stream=state.train_stream,
+        generator=state.generator,
+        default_generators=default_generator_state(state.device),
+    )
+
+
+def copy_trunk(of: Trunk, to: Trunk) -> None:
+    restore(to, copy.deepcopy(snapshot(of)))

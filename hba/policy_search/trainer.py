@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,10 +74,12 @@ class SearchTrainer:
         self.notes: tuple[str, ...] = ()
         saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
         if saved is not None:
-            restore(self.state, saved["search"])
+            self.load(saved)
             restore(self.history, saved["history"])
-            restore_default_generators(saved["default_generators"], self.state.device)
             self.notes = () if algorithm.is_fixed else extend_epochs(context.task, self.state, self.history)
+        # Whole epochs, which may have ended in another order, and a part of one.
+        per_epoch = self.state.steps_per_epoch
+        self.n_steps = len(self.history.rows) * per_epoch + self.state.step % per_epoch
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
@@ -100,18 +103,11 @@ class SearchTrainer:
         )
         callback.planned(plan)
         total_steps = self.total_epochs * state.steps_per_epoch
-        callback.started(state.step, total_steps, plan.batch_size, self.total_epochs)
-        first_step = state.step
+        callback.started(self.n_steps, total_steps, plan.batch_size, self.total_epochs)
+        first_step = self.n_steps
         while state.step < total_steps and not stop_requested_on_rank0(callback.stop_requested, state.step):
-            config.algorithm.step(context.task, state)
-            if state.step % state.steps_per_epoch == 0:
-                self._close_epoch()
-                callback.policy_noted(len(history.rows), dict(zip(space.names, history.rows[-1], strict=True)))
-                callback.epoch_done(history.metrics[-1])
-                if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
-                    self.save()
-            callback.step_done(state.step)
-        if state.step > first_step:
+            self.advance(callback)
+        if self.n_steps > first_step:
             self._count_seconds()
         state.totals.share()
         self.save()
@@ -119,14 +115,37 @@ class SearchTrainer:
         callback.search_ended(result)
         return result
 
-    def _close_epoch(self) -> None:
-        """Note the row and the metrics of an epoch that ended; DivergedError if row or training loss is not finite."""
+    def advance(self, callback: SearchCallback) -> None:
+        """One training step, and what follows at the end of an epoch."""
+        state, context = self.state, self.context
+        # The next step may be of an epoch elsewhere.
+        epoch = 1 + state.step // state.steps_per_epoch
+        context.config.algorithm.step(context.task, state)
+        if state.step % state.steps_per_epoch == 0:
+            self.note(self._close_epoch(epoch), callback)
+            if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
+                self.save()
+        self.n_steps += 1
+        callback.step_done(self.n_steps)
+
+    def note(self, metrics: Metrics, callback: SearchCallback) -> None:
+        """Add an epoch that ended to the history, with the current hyperparameters."""
+        self._count_seconds()
+        history, space = self.history, self.context.task.space
+        sigma = self.context.config.algorithm.sigma_now(self.state)
+        spread = sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma
+        history.note(self._row(), spread, metrics, space)
+        callback.policy_noted(len(history.rows), dict(zip(space.names, history.rows[-1], strict=True)))
+        callback.epoch_done(history.metrics[-1])
+        # Of parts that run at the same time, a later one may end first.
+        history.metrics.sort(key=lambda one: one["epoch"] or 0)
+
+    def _close_epoch(self, epoch: int) -> Metrics:
+        """The metrics of an epoch that ended; DivergedError if hyperparameters or training loss are not finite."""
         context, state = self.context, self.state
-        epoch, space = len(self.history.rows) + 1, context.task.space
         train_loss, train_error_percent, lambda_loss = state.totals.means()
-        row = self._row()
         metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
-        if not all(map(math.isfinite, (train_loss, *row))):
+        if not all(map(math.isfinite, (train_loss, *self._row()))):
             self._save_found()
             folder = self.folder if epoch > 1 else None
             kept = f"; the {epoch - 1} epochs before it are in {folder.policy}" if folder else ""
@@ -137,9 +156,7 @@ class SearchTrainer:
             state.learner.observe(val_loss)
         state.totals.reset()
         metrics.setdefault("learning_rate", state.learner.learning_rate)
-        self._count_seconds()
-        sigma = context.config.algorithm.sigma_now(state)
-        self.history.note(row, sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma, metrics, space)
+        return metrics
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
@@ -156,11 +173,17 @@ class SearchTrainer:
         if self.folder is None:
             return
         self._save_found()
-        generators = default_generator_state(self.state.device)
-        state = {"search": snapshot(self.state), "history": snapshot(self.history), "default_generators": generators}
-        self.folder.save_checkpoint(state, self.context.identity)
+        self.folder.save_checkpoint({**self.saved(), "history": snapshot(self.history)}, self.context.identity)
         self.context.save_further(self.folder.path)
         self.last_save = time.monotonic()
+
+    def saved(self) -> dict[str, Any]:
+        """All that decides how the search goes on; the inverse of load."""
+        return {"search": snapshot(self.state), "default_generators": default_generator_state(self.state.device)}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        restore(self.state, saved["search"])
+        restore_default_generators(saved["default_generators"], self.state.device)
 
     def _save_found(self) -> None:
         """Write the schedule and the metrics of the finished epochs."""

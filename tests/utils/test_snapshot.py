@@ -135,4 +135,5 @@ def test_a_restored_state_continues_bit_for_bit(algorithm: str, n_steps: int) ->
         step(task, state, 2)
         step(same_task, other, 2)
         assert_same(snapshot(other), snapshot(state))
-    assert not torch.equal(other.lam, before["lam"])
+        if not ALGORITHMS[algorithm].is_fixed:
+            assert not torch.equal(other.lam, before["lam"])
