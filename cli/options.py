@@ -12,6 +12,7 @@ import click
 import pydantic
 from click.shell_completion import CompletionItem
 
+from hba.algorithms import Algorithm
 from hba.data.arrays import DATASET_NAMES
 from hba.data.splits import shipped_class_lists
 from hba.errors import SettingsError
@@ -134,14 +135,15 @@ def settings_options(
 
 
 def algorithm_options(
-    algorithms: Mapping[str, type[pydantic.BaseModel]], text: str, **how: Any
+    algorithms: Mapping[str, type[Algorithm]], text: str, without: Iterable[str] = (), **how: Any
 ) -> list[click.Parameter]:
     """--algorithm with the help `text`, and an option for each field that any algorithm has.
 
     algorithms: settings by name, those of the default algorithm first. how: as settings_options takes it.
     """
     pages: dict[str, Any] = {
-        name: settings_options(settings, kind=AlgorithmOption, **how) for name, settings in algorithms.items()
+        name: settings_options(one, kind=AlgorithmOption, without=(*without, *one.idle), **how)
+        for name, one in algorithms.items()
     }
     # Of a field that several algorithms have, the type is that of the first of them.
     every = {option.name: option for page in reversed(pages.values()) for option in page}

@@ -149,6 +149,7 @@ class SearchTerminal(SearchProgress):
         self._plan_lines, self._handlers = plan_lines, dict[int, Any]()
 
     def planned(self, plan: Any) -> None:
+        self.legs = plan.leg_by_epoch
         for line in self._plan_lines(plan):
             say(line)
 
@@ -174,9 +175,11 @@ class SearchTerminal(SearchProgress):
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         super().epoch_done(metrics)
         epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
+        every = max(1, self.n_epochs // N_LINES)
         if epoch == 1 and (left := seconds * (self.n_epochs - 1)) >= LEAST_SECONDS:
             say(f"About {duration_words(left)} to go.")
-        if not self.visible and epoch % max(1, self.n_epochs // N_LINES) == 0:
+        ends = self.legs[epoch - 1] not in self.legs[epoch:] if self.legs else epoch % every == 0
+        if ends and not self.visible:
             say(self.text)
 
     def stop_requested(self) -> bool:
@@ -188,6 +191,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
     shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
     where = "" if plan.folder is None else f"; in {plan.folder}"
     done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
+    steps = "" if plan.legs else f"; {counted(plan.policy_steps, 'policy step')}"
     count = f"{plan.test_images:,}" if plan.test_images else "the"
     test = "" if plan.test_images is None else f"; {count} test images are kept for hba evaluate, unopened"
     lines = [
@@ -196,7 +200,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
         f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
         f"{plan.device}{threads}{shared}{where}",
         f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on "
-        f"{plan.batch_size} images; {counted(plan.policy_steps, 'policy step')}",
+        f"{plan.batch_size} images{steps}",
     ]
     if plan.regularizers:
         operations = f"{counted(len(plan.operations), 'operation')}; " if plan.operations else ""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import hba
+from hba.algorithms import ALGORITHMS, Lookahead
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
@@ -29,7 +30,9 @@ SELF_TUNING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 def small_settings(**settings: Any) -> dict[str, Any]:
     """Those of a small search, but for what is given; lambda moves from the first epoch on."""
-    return {**SMALL_SETTINGS, **SELF_TUNING.get(str(settings.get("algorithm")), {}), **settings}
+    kind = ALGORITHMS.get(str(settings.get("algorithm")), Lookahead)
+    able = {name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle}
+    return {**able, **SELF_TUNING.get(kind.name, {}), **settings}
 
 
 def small_config(**settings: object) -> SearchConfig:

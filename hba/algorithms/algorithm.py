@@ -87,6 +87,8 @@ class Algorithm(Settings):
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
     is_fixed: ClassVar[bool] = False
     """Whether the schedule is the policy at the end of the search, in all epochs, not the course of the search."""
+    idle: ClassVar[tuple[str, ...]] = ()
+    """Settings below that have no effect on it, and are refused."""
     has_presets: ClassVar[bool] = True
     """Whether the values of a preset, which is made for HBA, replace its defaults."""
 
@@ -153,9 +155,17 @@ class Algorithm(Settings):
         columns[space.n_of_policy :] = 0
         return columns
 
+    def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
+        """The name and the epochs of each part of the search; empty if it is one training of `epochs`."""
+        return ()
+
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
         """How many epochs the search takes; `epochs` are those of the training that it is for."""
-        return config.epochs
+        return sum(epochs for _, epochs in self.leg_epochs(config, space)) or config.epochs
+
+    def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str | None:
+        """One sentence on what the search will do, if its epochs do not say it."""
+        return None
 
     def n_forks(self, space: SearchSpace) -> int:
         """How many parts of the search can run at the same time at most; 0 if there are none."""

@@ -23,6 +23,7 @@ networks less confident would look good.
 """
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -37,6 +38,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.state import NetworkModel, Networks, SearchState
 from hba.algorithms.task import ImageTask
+from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream, as_floats
@@ -46,8 +48,10 @@ from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
 from hba.training.criterion import losses_of
+from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
+from hba.utils.text import counted
 
 Typical = Mapping[str, tuple[float, float | None]]
 """By operation, the probability and the magnitude with which it is tried."""
@@ -115,6 +119,7 @@ class Race(Algorithm):
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True
+    idle = ("initial_fraction", "init", "init_from", "train_steps", "sigma", "spread_over", "spread_share")
 
     count: Count = "searched"
     price: Annotated[float, Field(ge=1.0)] = 2.25
@@ -134,11 +139,27 @@ class Race(Algorithm):
         plain, fork = (max(1, round(one * config.epochs)) for one in (PLAIN_SHARE, min(of_fork, LARGEST_FORK_SHARE)))
         return plain, fork
 
-    def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
+    def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
         plain, fork = self.lengths(config, space)
-        return plain + len(names_of_forks(space)) * fork
+        return (("no augmentation", plain), *((f"fork {name}", fork) for name in names_of_forks(space)))
+
+    def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str:
+        (plain, fork), side, n_forks = self.lengths(config, space), self.side(config.side), len(names_of_forks(space))
+        trainings = (plain + n_forks * fork) * (side / config.side) ** 2 / config.epochs
+        return (
+            f"Race: {counted(plain, 'epoch')} without augmentation, then {counted(n_forks, 'fork')} of "
+            f"{counted(fork, 'epoch')} each from there, on images of {side}x{side}: about the time of {trainings:.1f} "
+            f"trainings of {counted(config.epochs, 'epoch')}."
+        )
+
+    @property
+    def update_schedule(self) -> UpdateSchedule:
+        """Without policy steps."""
+        return UpdateSchedule(self.train_steps, in_a_row=0)
 
     def check(self, config: CommonSearchConfig) -> None:
+        if config.start:
+            raise SettingsError("start has no effect on the algorithm race; remove it")
         if config.learning_rate_schedule == PLATEAU:
             raise SettingsError(f"race plans its learning rate: learning_rate_schedule must not be {PLATEAU}")
 
@@ -147,9 +168,15 @@ class Race(Algorithm):
 
     def begin(self, task: Any, networks: Networks) -> Any:
         """A network without augmentation."""
-        space, side = task.space, self.side(task.config.side)
+        space = task.space
         if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
             raise SettingsError("race decides on operations on images alone: tune must be augmentation")
+        side = self.side(task.config.side)
+        if side < task.config.side:
+            try:
+                CustomNetwork(networks(0)).check_takes(task.data.train, side, len(task.data.class_names))
+            except SettingsError as error:
+                raise SettingsError(f"race trains on smaller images: {error}; set smaller to 1") from None
 
         def network() -> nn.Module:
             return networks(0) if side == task.config.side else Resized(networks(0), side)
@@ -281,24 +308,34 @@ class Race(Algorithm):
         return [name for name, (gap, error) in named if gap + error <= LARGEST_GAP]
 
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
-        """The gaps of symmetries; and of each fork that has ended the mean loss, its difference to the first fork's,
-        and the standard error of the difference.
+        """The gaps of symmetries, and the largest that is taken; of each fork that has ended the mean loss, its
+        difference to the first fork's, and the standard error of the difference; the fork that was taken, and its
+        symmetries and groups. None for what is not a number, and gaps where the network has learned nothing.
         """
         names, forks = symmetries_of(task.space), {}
         for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):
             if losses.isfinite().all():
                 difference = losses - state.losses[1]
                 numbers = (losses.mean(), difference.mean(), difference.std() / len(losses) ** 0.5)
-                forks[name] = [round(float(one), 5) for one in numbers]
-        has_gaps = bool(state.losses[0].isfinite().all())
-        found = {name: [round(one, 5) for one in gap] for name, gap in zip(names, state.gaps.tolist(), strict=True)}
-        return {"symmetries": found if has_gaps else {}, "forks": forks}
+                forks[name] = rounded(torch.stack(numbers))
+        found = {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)} if state.ended[0] else {}
+        winner, groups = None, [WALK_GROUP]
+        if state.ended[1:].any():
+            number = self.winner(state.losses[1:])
+            winner, groups = names_of_forks(task.space)[number], self.groups_in(task.space, state, 1 + number)
+        taken = {"fork": winner, "operations": [*self.symmetries(task.space, state.gaps), *groups]}
+        return {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks, "taken": taken}
 
 
 def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     """Without a group, with each, and with the best ones together."""
     groups = groups_of(space)
     return ("none", *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
+
+
+def rounded(numbers: Tensor) -> list[float | None]:
+    """As JSON values, which are neither infinite nor -0."""
+    return [round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()]
 
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from hba.algorithms import LambdaSteps
+from hba.algorithms import LambdaSteps, Race
+from hba.algorithms.race import names_of_forks, row_of, symmetries_of
 from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
 from hba.training.metrics import measure
@@ -37,19 +39,23 @@ def within(
     began: when the seconds began, by the clock. A step of the warm-up counts as one after it. Raises SettingsError if
     not one epoch fits, or if other settings need more epochs.
     """
-    every, batches = context.config.measured_every, context.task.train_stream().batches_per_pass
+    config, space, algorithm = context.config, context.task.space, context.config.algorithm
+    every, batches = config.measured_every, context.task.train_stream().batches_per_pass
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
-        """Seconds of a search from its first step on, validated after the first and the last epoch too."""
-        training = epochs * batches * seconds_of_step
-        return training + (epochs // every + 2) * seconds_of_validation
+        """Seconds of a search from its first step on, validated after the first and the last epoch too, and for what
+        is decided at the ends of legs.
+        """
+        sized = config.model_copy(update={"epochs": epochs})
+        total, n_legs = algorithm.total_epochs(sized, space), len(algorithm.leg_epochs(sized, space))
+        return total * batches * seconds_of_step + (total // every + 2 + 3 * n_legs) * seconds_of_validation
 
     epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
     if epochs == 0:
         needed = math.ceil(clock() - began + cost(1) / PLANNED_SHARE)
         raise SettingsError(f"budget_seconds must be at least about {needed} for one epoch, got {seconds:g}")
-    config = context.config.changed({"epochs": epochs})
+    config = config.changed({"epochs": epochs})
     note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s."
     task = replace(context.task, config=config)
     return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
@@ -64,6 +70,11 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
     if isinstance(algorithm, LambdaSteps):
         algorithm = algorithm.model_copy(update={"warm_up_epochs": 0})
         task = replace(task, config=context.config.model_copy(update={"algorithm": algorithm}))
+    rows: list[Tensor] = []
+    if isinstance(algorithm, Race):
+        # It plans the learning rates of all epochs when it begins.
+        rows = [row_of(task.space, [*symmetries_of(task.space), name]) for name in names_of_forks(task.space)]
+        task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
 
@@ -72,10 +83,14 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
                 torch.cuda.synchronize(state.device)
             return clock()
 
-        every, seconds = algorithm.update_schedule.train_steps, min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
+        every = len(rows) or algorithm.update_schedule.train_steps
+        seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
         n_rounds, begun = -1, now()
         while n_rounds < 1 or now() - begun < seconds:
-            for _ in range(every):
+            for number in range(every):
+                if rows:
+                    # Always in the first leg, with all symmetries and each group in turn.
+                    state.step, state.rows[0] = 0, rows[number]
                 algorithm.step(task, state)
             n_rounds += 1
             if n_rounds == 0:

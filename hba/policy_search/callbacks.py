@@ -18,7 +18,8 @@ class Plan:
 
     model: its name, or the class of your own network. epochs_done: of a resumed search. batch_size: images, or words,
     of a training step. policy_steps: over all epochs. notes: sentences to read before the search begins. regularizers:
-    what is tuned besides operations, by name, with the current values in natural units.
+    what is tuned besides operations, by name, with the current values in natural units. legs: name and epochs of each
+    part of a search that has parts, as those of race.
     """
 
     model: str
@@ -32,6 +33,12 @@ class Plan:
     folder: Path | None
     notes: tuple[str, ...]
     regularizers: Mapping[str, float]
+    legs: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def leg_by_epoch(self) -> list[str]:
+        """The name of each epoch's leg; empty for a search without legs."""
+        return [name for name, epochs in self.legs for _ in range(epochs)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +121,10 @@ class SearchProgress(ProgressBar, SearchCallback):
     def __init__(self) -> None:
         super().__init__()
         self.n_epochs, self.validation_error, self.text = 0, "-", ""
+        self.legs: list[str] = []
 
     def planned(self, plan: Any) -> None:
+        self.legs = plan.leg_by_epoch
         for note in plan.notes:
             self.say(note)
 
@@ -127,7 +136,9 @@ class SearchProgress(ProgressBar, SearchCallback):
         self.advance_to(step)
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        self.text = f"epoch {metrics['epoch']:.0f}/{self.n_epochs}: {self.measured(metrics)}"
+        epoch = int(metrics["epoch"] or 0)
+        leg = f" ({self.legs[epoch - 1]})" if self.legs else ""
+        self.text = f"epoch {epoch}/{self.n_epochs}{leg}: {self.measured(metrics)}"
         self.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:

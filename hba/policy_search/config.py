@@ -75,7 +75,7 @@ class AlgorithmConfig(Settings):
         """
         settings = flattened(settings)
         kind = cls.find_algorithm(settings)
-        able = kind.model_fields.keys() - {*cls.idle}
+        able = kind.model_fields.keys() - {*cls.idle, *kind.idle}
         common = {name: value for name, value in settings.items() if name not in able}
         for name in [name for name in common if name not in cls.model_fields]:
             if name in ALGORITHM_SETTINGS:
@@ -102,7 +102,7 @@ class AlgorithmConfig(Settings):
     def flat(self) -> dict[str, Any]:
         """All settings as JSON values, by name."""
         common = self.model_dump(mode="json", exclude={"algorithm"})
-        of_algorithm = self.algorithm.model_dump(mode="json", exclude={*self.idle})
+        of_algorithm = self.algorithm.model_dump(mode="json", exclude={*self.idle, *self.algorithm.idle})
         return {**common, "algorithm": self.algorithm.name, **of_algorithm}
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
@@ -212,11 +212,12 @@ def from_config(
     before, name = earlier.flat(), getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
         config = earlier.changed({one: value for one, value in given.items() if one != "algorithm"}).resolved()
-        now = {**config.flat(), "algorithm": name}
+        now, may_grow = {**config.flat(), "algorithm": name}, not earlier.algorithm.is_fixed
         for one in sorted(given.keys() - {*MAY_CHANGE}):
-            if before[one] != now[one] and not (one == "epochs" and now[one] > before[one]):
+            if before[one] != now[one] and not (one == "epochs" and now[one] > before[one] and may_grow):
                 change = f"{path} has {one} {reprlib.repr(before[one])} (given {reprlib.repr(now[one])})"
-                raise SettingsError(f"a resumed run keeps its settings, and may only get more epochs; {change}")
+                more = ", and may only get more epochs" if may_grow else ""
+                raise SettingsError(f"a resumed run keeps its settings{more}; {change}")
         return config
     taken = of_earlier_run(before, given, has_own_network="model" in own)
     dropped = {

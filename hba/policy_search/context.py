@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,13 @@ class ImageSearchContext(SearchContext):
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """Every measured_every epochs, and in the first and the last one, on the whole validation set."""
+        """Every measured_every epochs, in the first and the last one, and at the ends of legs, on the whole validation
+        set.
+        """
         task, loss, error_percent = self.task, None, None
+        ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
         last = self.config.algorithm.total_epochs(self.config, task.space)
-        if epoch in (1, last) or epoch % self.config.measured_every == 0:
+        if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
             measured = measure(state.to_module(), task.data.val, task.preprocessing.measure)
             loss, error_percent = measured.loss, measured.error_percent
         return {"train_error_percent": train_error_percent, "val_loss": loss, "val_error_percent": error_percent}

@@ -89,6 +89,8 @@ class SearchTrainer:
         self.save()
         updates = config.algorithm.update_schedule
         policy_steps = updates.policy_steps(self.total_epochs, state.steps_per_epoch)
+        planned = config.algorithm.plan_note(config, space)
+        notes = (*self.notes, planned, updates.advice(self.total_epochs, state.steps_per_epoch))
         plan = context.plan(
             model=context.model,
             n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
@@ -97,8 +99,9 @@ class SearchTrainer:
             epochs_done=len(history.rows),
             steps_per_epoch=state.steps_per_epoch,
             policy_steps=policy_steps,
+            legs=config.algorithm.leg_epochs(config, space),
             folder=None if self.folder is None else self.folder.path,
-            notes=tuple(filter(None, (*self.notes, updates.advice(self.total_epochs, state.steps_per_epoch)))),
+            notes=tuple(filter(None, notes)),
             regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
         )
         callback.planned(plan)
@@ -206,11 +209,13 @@ class SearchTrainer:
         """How the schedule was made, as JSON values."""
         config, history, state = self.context.config, self.history, self.state
         n_done, last = len(history.rows), history.metrics[-1]
+        legs = config.algorithm.leg_epochs(config, self.context.task.space)
         measured = {name: value for name, value in last.items() if name.startswith(("train_", "val_"))}
         return {
             "algorithm": config.algorithm.name,
             **self.context.provenance(),
             **config.algorithm.findings(self.context.task, state),
+            **({"legs": [list(leg) for leg in legs]} if legs else {}),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
             "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from search_problems import StopAfter, small_config, small_images
-from torch import Tensor
+from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, calibrated, groups_of, row_of
@@ -83,6 +83,12 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
         assert again.schedule.provenance["forks"] == whole.schedule.provenance["forks"]
 
 
+def test_a_finished_race_gets_no_more_epochs(tmp_path: Path) -> None:
+    hba.search(sides(), **SETTINGS, out=tmp_path, callback=StopAfter(2))
+    with pytest.raises(SettingsError, match=r"keeps its settings; .* has epochs 8"):
+        hba.search(sides(), space=SPACE, epochs=9, out=tmp_path, resume=True)
+
+
 def test_calibration_undoes_a_scale_of_the_logits() -> None:
     generator = torch.Generator().manual_seed(0)
     logits, labels = torch.randn(500, 4, generator=generator), torch.randint(4, (500,), generator=generator)
@@ -106,6 +112,13 @@ def test_what_it_cannot_decide_is_refused() -> None:
     assert list(groups_of(SPACE)) == ["RandAugment", "erasing", "mixing"]
     with pytest.raises(SettingsError, match="plateau"):
         hba.search(sides(), **{**SETTINGS, "learning_rate_schedule": "plateau"})
+    for name, value in {"init": "randaugment", "sigma": 2.0, "start": {"Erase": 0.2}}.items():
+        with pytest.raises(SettingsError, match=f"{name} has no effect on the algorithm race"):
+            hba.search(sides(), **{**SETTINGS, "space": "recipe", name: value})
+    of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
+    larger = [(torch.zeros(3, 24, 24), label % 2) for label in range(20)]
+    with pytest.raises(SettingsError, match=r"smaller images: .* set smaller to 1"):
+        hba.search(larger, **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"}, network=of_one_side)
     images = small_images(96, seed=0)
     several = LabelledImages(images.images, torch.eye(2)[images.labels].bool())
     data = SearchData("several", ("left", "right"), several, several)

@@ -11,6 +11,7 @@ from search_problems import SMALL_SETTINGS, WithDropout, small_config, small_dat
 
 import hba
 from hba.algorithms.lookahead import Lookahead
+from hba.algorithms.race import Race
 from hba.errors import SettingsError
 from hba.policy_search import budget
 from hba.policy_search.budget import MANY_EPOCHS, within
@@ -55,6 +56,21 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
     assert 70 <= clock.now <= 100
     with pytest.raises(SettingsError, match="at least about"):
         within(1.0, clock.now, context, clock)
+
+
+def test_a_race_keeps_its_budget_with_all_its_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, step = Clock(), Race.step
+
+    def timed_step(self: Race, *given: Any) -> None:
+        step(self, *given)
+        clock.now += 1
+
+    monkeypatch.setattr(Race, "step", timed_step)
+    context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="race", space="recipe"), small_data())
+    chosen = within(1000.0, 0.0, context, clock)
+    assert clock.now == 2 * 11, "a round that does not count, and one with each group in turn"
+    n_steps = 3 * chosen.config.algorithm.total_epochs(chosen.config, chosen.task.space)
+    assert 0.7 * 1000 <= clock.now + n_steps <= 1000
 
 
 def test_what_is_no_time_is_refused() -> None:
