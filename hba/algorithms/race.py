@@ -44,9 +44,11 @@ from hba.data.labels import is_multi_label
 from hba.data.loader import BatchStream, as_floats
 from hba.errors import SettingsError
 from hba.models.resized import Resized
-from hba.operations import Operation
+from hba.operations import OPERATIONS, Operation
+from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
+from hba.schedule.recipes import RECIPES
 from hba.training.criterion import losses_of
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
@@ -354,23 +356,30 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
 
 
 def row_of(space: SearchSpace, taken: list[str]) -> Tensor:
-    """Values (n,), float64: with the probabilities of the groups and symmetries that are taken, and none of others."""
-    walk = space.decode(randaugment(space).double())
-    values = dict(zip(space.names, walk.tolist(), strict=True))
+    """Values (n,), float64: with the probabilities of the groups and symmetries that are taken, and none of others.
+
+    The walk is that of the recipe RandAugment. Magnitudes of what is not tried are where other searches begin.
+    """
+    recipe = RECIPES["randaugment"].make()
+    walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     groups = groups_of(space)
     typical: dict[str, Any] = {**SYMMETRIES, **{one: how for group in groups.values() for one, how in group.items()}}
     tried = {one for name in taken for one in groups.get(name, {name: None})}
+    values = dict(zip(space.names, space.decode(randaugment(space).double()).tolist(), strict=True))
+    values |= {f"count.{k}.probability": walk.get(f"count.{k}.probability", 0.0) for k in range(1, space.max_count + 1)}
     for operation in space.operations:
-        on_walk = operation.stage == "walk"
+        on_walk = operation.stage == WALK
+        is_tried = WALK_GROUP in taken if on_walk else operation.name in tried
         probability, magnitude = typical.get(operation.name, (0.5, None))
         for prefix in space.prefixes(operation):
-            if not on_walk:
-                values[f"{prefix}.probability"] = probability
-                if magnitude is not None:
-                    values[f"{prefix}.magnitude"] = magnitude
-            if not (WALK_GROUP in taken if on_walk else operation.name in tried):
-                values[f"{prefix}.probability"] = 0.0
-    row = torch.tensor(list(values.values()), dtype=torch.float64)
+            own = walk.get(f"{prefix}.magnitude") if on_walk else magnitude
+            if own is not None:
+                values[f"{prefix}.magnitude"] = own
+            if on_walk:
+                # Operations of your own, which RandAugment cannot have, are as likely as its own.
+                probability = walk.get(f"{prefix}.probability", 0.0 if operation.name in OPERATIONS else 0.5)
+            values[f"{prefix}.probability"] = probability if is_tried else 0.0
+    row = torch.tensor([values[name] for name in space.names], dtype=torch.float64)
     low, high = space.bounds(row.dtype, row.device)
     return row.clamp(low.minimum(high), low.maximum(high))
 

@@ -16,6 +16,7 @@ from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import search_space
 from hba.training.criterion import losses_of
 
 FLIPS = ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
@@ -99,6 +100,15 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
 
     assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
     assert loss(logits) <= float(losses_of(logits, labels).mean())
+
+
+def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
+    space, recipe = search_space("recipe", searches_count=True), hba.load_policy("randaugment")
+    row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
+    of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
+    assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)
+    others = {name for name, value in row.items() if name.endswith("probability") and value > 0} - of_recipe.keys()
+    assert others == set()
 
 
 def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
