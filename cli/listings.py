@@ -11,8 +11,7 @@ import click
 
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.operations import Operation, registered_operations
-from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES
+from hba.policy.spaces import SPACES, search_space
 from hba.schedule.library import files_of, policy_names, shipped_schedules
 from hba.schedule.recipes import RECIPES
 from hba.utils.devices import environment, find_device, version_of
@@ -58,7 +57,7 @@ def models() -> None:
 def operations(space: str, markdown: bool) -> None:
     """Print the operations of a search space, and your own, with ranges, units and directions of magnitudes."""
     by_name = {one.name: one for one in (*SPACES[space].operations, *registered_operations())}
-    shown = SearchSpace(tuple(by_name.values()))
+    shown = search_space(space, by_name)
     headings = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
     rows = [(one.stage, _row(one)) for one in shown.operations]
     if markdown:
@@ -69,8 +68,11 @@ def operations(space: str, markdown: bool) -> None:
     say("fill: uncovered pixels get one color, in a search the mean color of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
     of_walk = " of the walk" if shown.has_stages else ""
-    say(f"{shown.copies} copies of each operation{of_walk}. Most of these per image, with probability: {limits}.")
-    if shown.has_stages:
+    if shown.walk:
+        say(f"{shown.copies} copies of each operation{of_walk}. Most of these per image, with probability: {limits}.")
+    if shown.always:
+        say("All operations outside of the walk act on every image.")
+    elif shown.has_stages:
         say("Each other operation is drawn by itself, for every image, or in the stage mixing for every batch.")
 
 

@@ -20,8 +20,8 @@ from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
 from hba.report.findings import reach_line
 from hba.schedule.library import policy_file
-from hba.schedule.pictures import draw_augmented, is_seen
-from hba.schedule.summary import left_out, not_on_pixels
+from hba.schedule.pictures import draw_augmented
+from hba.schedule.summary import left_out, not_shown
 from hba.utils.settings import color
 from hba.utils.text import counted, first_of
 
@@ -52,17 +52,15 @@ def apply(
 ) -> None:
     """Write a grid of augmented copies of IMAGES.
 
-    Beside each copy stand the operations and the regularizers on pixels that made it. Of a folder, some of its images
-    are used.
+    Beside each copy stand the operations that made it. Of a folder, some of its images are used.
     """
     loaded = hba.load_policy(schedule)
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
-    hidden = not_on_pixels(loaded.space)
-    if not is_seen(loaded.space):
+    hidden = not_shown(loaded.space)
+    if not loaded.space.acts_on_images:
         raise SettingsError(f"the schedule changes no single image, only {first_of(hidden)}; hba show prints them")
     draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch, n_copies=copies, seed=seed)
-    if loaded.space.operations:
-        say(reach_line(loaded, epoch))
+    say(reach_line(loaded, epoch))
     if hidden:
         say(f"Not shown, because they do not act on the pixels of single images: {', '.join(hidden)}")
     say(f"Picture: {out}")

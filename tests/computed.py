@@ -52,7 +52,7 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "fixed-noise": {"paper": True, "algorithm": "fixed-noise"},
         "hyper-population": {"paper": True, "algorithm": "hyper-population", **_POPULATION},
         "population": {"paper": True, "algorithm": "population", **_POPULATION},
-        "joint": {"algorithm": "joint", "tune": "augmentation,dropout,weight-decay,cutout,jitter", **_SHORT},
+        "joint": {"algorithm": "joint", "tune": "augmentation,dropout,weight-decay,input-dropout", **_SHORT},
         "stn": {"algorithm": "stn", "warm_up_epochs": 0, "learning_rate": 0.003, **_SHORT},
         "delta-stn": {"algorithm": "delta-stn", "warm_up_epochs": 0, **_SHORT},
     }

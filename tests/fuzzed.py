@@ -58,7 +58,7 @@ def schedule_texts(draw: st.DrawFn) -> str:
                 break
             inner = inner[key]
         if draw(st.integers(0, 4)):
-            inner[key] = draw(VALUES)
+            inner[key] = copy.deepcopy(draw(VALUES))
         else:
             del inner[key]
     text = json.dumps(content)

@@ -10,7 +10,7 @@ from PIL import Image
 VOID = {"meta", "link", "img"}
 ADDRESSES = ("src", "href", "srcset", "action", "data", "xlink:href")
 EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
-TUNES = {"both": "augmentation,dropout,weight-decay,affine", "alone": "dropout,weight-decay,label-smoothing"}
+TUNES = {"both": "augmentation,dropout,weight-decay,input-dropout", "alone": "dropout,weight-decay,label-smoothing"}
 
 
 class StrictPage(HTMLParser):

@@ -43,7 +43,7 @@ def larger_data() -> SearchData:
 
 EVALUATION = "an evaluation"
 COLORFUL = {"flip": True, "crop_padding": 1, "cutout_size": 3, "color_jitter": 0.4, "pca_jitter": 0.1}
-TUNED = {"tune": "augmentation,dropout,weight-decay,cutout,jitter,affine,input-dropout,input-noise,label-smoothing"}
+TUNED = {"tune": "augmentation,dropout,weight-decay,input-dropout,label-smoothing"}
 CASES: Mapping[str, Mapping[str, Any]] = {
     "lookahead": {},
     "lookahead-one-draw": {"reward_draws": 1, **COLORFUL},
@@ -54,8 +54,8 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "hba-separate": {"algorithm": "hba", "response": "separate"},
     "hba-lookahead": {"algorithm": "hba-lookahead"},
     "joint": {"algorithm": "joint", **TUNED},
-    "stn": {"algorithm": "stn", "tune": "dropout,cutout", "model": "mlp-8"},
-    "delta-stn": {"algorithm": "delta-stn", "tune": "dropout,weight-decay,jitter", "model": "mlp-8"},
+    "stn": {"algorithm": "stn", "tune": "augmentation,dropout", "space": "stn", "model": "mlp-8"},
+    "delta-stn": {"algorithm": "delta-stn", "tune": "dropout,weight-decay,input-dropout", "model": "mlp-8"},
 }
 """By name, settings of small searches; network is a class of one, data a function that makes the images."""
 

@@ -12,18 +12,17 @@ from hba.schedule.schedule import Schedule
 
 DROPOUT = Hyperparameter("dropout.fc1", 0.0, 0.95, 0.05)
 DECAY = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
-CUTOUT = REGULARIZERS["cutout"].hyperparameters
-AFFINE = REGULARIZERS["affine"].hyperparameters
+FURTHER = (*REGULARIZERS["label_smoothing"].hyperparameters, *REGULARIZERS["input_dropout"].hyperparameters)
 OPERATIONS_OF_BOTH = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
 POLICY = ([0.25, 3.0, 0.5], [0.5, 12.0, 0.25], [0.75, 24.0, 0.125])
-OTHERS = ([0.05, 5e-4, 4.0, 1.0], [0.1, 1e-3, 5.0, 1.5], [0.31, 1e-2, 6.25, 2.0])
-"""Of dropout, weight decay, and length and number of the holes of cutout."""
-TUNED = (DROPOUT, DECAY, *CUTOUT)
+OTHERS = ([0.05, 5e-4, 0.05, 0.05], [0.1, 1e-3, 0.1, 0.2], [0.31, 1e-2, 0.25, 0.4])
+"""Of dropout, weight decay, label smoothing and dropout of the input."""
+TUNED = (DROPOUT, DECAY, *FURTHER)
 NAMES = tuple(one.name for one in TUNED)
 
 
 def both(spread: Any = 0.0, **provenance: Any) -> Schedule:
-    """Three epochs of Rotate and Invert, dropout, weight decay and cutout."""
+    """Three epochs of Rotate and Invert, dropout, weight decay, label smoothing and dropout of the input."""
     space = SearchSpace(OPERATIONS_OF_BOTH, 1, (0.5, 0.5), regularizers=TUNED)
     rows = np.array([[*one, *other] for one, other in zip(POLICY, OTHERS, strict=True)])
     return Schedule(space, rows, provenance=provenance, spread=np.array(spread))
@@ -40,10 +39,3 @@ def staged(**provenance: Any) -> Schedule:
     named = {**OPERATIONS, **STAGED}
     chosen = [named[name] for name in ("HorizontalFlip", "ResizedCrop", "Rotate", "Mixup", "CutMix")]
     return Schedule(SearchSpace(tuple(chosen), 1, (0.5, 0.5)), np.array(rows), provenance=provenance)
-
-
-def of_affine(**strengths: float) -> Schedule:
-    """One epoch of random affine maps alone, of these strengths, else 0."""
-    space = SearchSpace((), count_probabilities=(1.0,), regularizers=AFFINE)
-    row = [[strengths.get(one.own_name, 0.0) for one in AFFINE]]
-    return Schedule(space, np.array(row), fill=(0.25, 0.5, 0.75))

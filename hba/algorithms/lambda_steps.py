@@ -176,7 +176,7 @@ class LambdaSteps(Algorithm):
 
         curvature (n,): of the pull, per squared logit; None for none.
         """
-        mover = state.mover
+        mover, gradient = state.mover, gradient * task.space.is_searched(gradient.device)
         state.lam.grad = gradient
         mover.optimizer.step()
         with torch.no_grad():

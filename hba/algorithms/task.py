@@ -71,8 +71,10 @@ class Task:
         return generator_for(self.config.seed, "augmentation", self.device)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), one row for each input of a batch."""
-        return draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
+        """epsilon: standard normal numbers (B, n), one row for each input of a batch; 0 for what is not searched."""
+        options: Any = {"generator": generator, "device": self.device}
+        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, **options))
+        return drawn * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The optimizer of the weights and the schedule of its learning rate, as the settings say."""
@@ -126,14 +128,13 @@ class ImageTask(Task):
     def augment(self, inputs: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
         """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n).
 
-        Regularizers of images in [0, 1] act after the policy, those of the network's input at the end.
+        Regularizers of the network's input act at the end.
         """
         return self.augment_with(self.space.decode(lam), inputs, generator)[0]
 
     def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, SampleTrace]:
         draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
         augmented = apply_operations(self.space, draw, inputs, self.fill) if self.space.acts_on_images else inputs
-        augmented = self.regularization.on_pixels(augmented, values, generator, self.fill)
         standardized = self.preprocessing.train(augmented, generator)
         return self.regularization.on_inputs(standardized, values, generator), walk
 

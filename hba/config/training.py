@@ -200,10 +200,11 @@ class CommonSearchConfig(TrainingConfig):
 
     tune: Annotated[Words, AfterValidator(check_tune)] = (AUGMENTATION,)
     """What is tuned, separated by commas: augmentation (the operations of the space) and regularizers: dropout (of all
-    nn.Dropout layers), weight-decay, label-smoothing, input-dropout, input-noise, cutout, jitter, affine."""
+    nn.Dropout layers), weight-decay, label-smoothing, input-dropout."""
     space: str = "hba"
     """Search space: hba (ranges of the paper's Table 9), pba (those of Population Based Augmentation), recipe (hba with
-    flips, turns, crops, color, blur, noise, erasing and mixing) or full (all operations)."""
+    flips, turns, crops, color, blur, noise, erasing and mixing), stn (affine maps, color jitter and erasing of every
+    image, as Self-Tuning Networks tune them) or full (all operations)."""
     operations: Annotated[Annotated[Words, Field(min_length=1)] | None, DefaultText("all")] = None
     """Operations to search over, separated by commas; `all` stands for all of the space, -NAME leaves one out."""
     ranges: Annotated[Ranges | None, DefaultText("the space's")] = None

@@ -67,6 +67,10 @@ def _sizes(shares: tuple[float, float], ratio: Callable[[float], float]) -> list
     return [{"x": min(1.0, math.sqrt(area * one)), "y": min(1.0, math.sqrt(area / one))} for area, one in pairs]
 
 
+def _affine(color: Any, **moves: Any) -> Transform:
+    return transform("Affine", interpolation=0, fill=color, **moves)
+
+
 def _crops(least_area: float, color: Any, _: Any) -> list[Transform]:
     """Crops of fixed sizes at any place, enlarged about the middle and then moved."""
     found = []
@@ -97,9 +101,12 @@ _UP_TO: Mapping[str, Callable[[float, Any, Any], list[Transform]]] = {
         transform("Sequential", transforms=[transform(one, p=1.0) for one in pair]) for pair in _TURNS
     ],
     "ResizedCrop": _crops,
-    "PaddedCrop": lambda most, color, _: [
-        transform("Affine", interpolation=0, fill=color, translate_percent={"x": [-most, most], "y": [-most, most]})
-    ],
+    "Zoom": lambda most, color, _: [_affine(color, scale=[1 - most, 1 + most], keep_ratio=True)],
+    "Shear": lambda most, color, _: [_affine(color, shear={"x": [-most, most], "y": [0.0, 0.0]})],
+    "Rotation": lambda most, color, _: [_affine(color, rotate=[-most, most])],
+    "PaddedCrop": lambda most, color, _: [_affine(color, translate_percent={axis: [-most, most] for axis in "xy"})],
+    "BrightnessJitter": lambda largest, *_: [jitter(brightness=[max(0.0, 1 - largest), 1 + largest])],
+    "ContrastJitter": lambda largest, *_: [jitter(contrast=[max(0.0, 1 - largest), 1 + largest])],
     "Hue": lambda largest, *_: [jitter(hue=[-largest, largest])],
     "Saturation": lambda largest, *_: [jitter(saturation=[max(0.0, 1 - largest), 1 + largest])],
     "Gamma": _gammas,

@@ -1,4 +1,4 @@
-"""Operations that move or cover pixels: shears, shifts, turns, flips, crops, and Cutout (DeVries and Taylor 2017).
+"""Operations that move or cover pixels: shears, shifts, turns, zooms, flips, crops, Cutout (DeVries and Taylor 2017).
 
 Convention:
     images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
@@ -125,6 +125,23 @@ def quarter_turn(magnitude: Tensor, height: int, width: int, uniforms: Tensor) -
     across, down = width / 2, height / 2
     c, f = across * (1 - cos + sin), down * (1 - sin - cos)
     return {"a": cos, "b": -sin * (width / height), "c": c, "d": sin * (height / width), "e": cos, "f": f}
+
+
+def rotation(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """Turn about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref: torchvision's RandomRotation."""
+    return rotate(largest * (2 * uniforms[..., 0] - 1), height, width)
+
+
+def shear(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """Shear along x about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref: RandomAffine(shear)."""
+    tan = (largest * (2 * uniforms[..., 0] - 1)).deg2rad().tan()
+    return {"b": tan, "c": -tan * (height / 2)}
+
+
+def zoom(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
+    """Enlarge about the centre by U(1 - largest, 1 + largest); uniforms (..., 1). Ref: torchvision's RandomAffine."""
+    share = (1 + largest * (2 * uniforms[..., 0] - 1)).reciprocal()
+    return {"a": share, "c": (1 - share) * (width / 2), "e": share, "f": (1 - share) * (height / 2)}
 
 
 CROP_RATIO = 4 / 3

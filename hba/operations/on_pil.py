@@ -13,6 +13,7 @@ from PIL.Image import Resampling, Transform, Transpose
 
 Color = tuple[int, ...]
 """Grey levels in [0, 255], one per channel."""
+Uniforms = tuple[float, ...]
 
 OnPil = Callable[..., Image.Image]
 
@@ -48,14 +49,14 @@ def flip(image: Image.Image, resampling: Resampling) -> Image.Image:
     return ImageOps.flip(image)
 
 
-def quarter_turn(image: Image.Image, uniforms: tuple[float, ...], resampling: Resampling) -> Image.Image:
+def quarter_turn(image: Image.Image, uniforms: Uniforms, resampling: Resampling) -> Image.Image:
     turned = image.transpose(TURNS[math.floor(3 * uniforms[0])])
     # The size of an image that is not square stays.
     return turned if turned.size == image.size else turned.resize(image.size, resampling)
 
 
 def resized_crop(
-    image: Image.Image, least_area: float, fill: Color, uniforms: tuple[float, ...], resampling: Resampling
+    image: Image.Image, least_area: float, fill: Color, uniforms: Uniforms, resampling: Resampling
 ) -> Image.Image:
     area = 1 - uniforms[0] * (1 - least_area)
     ratio = min(1 / area, 4 / 3) ** (2 * uniforms[1] - 1)
@@ -65,11 +66,26 @@ def resized_crop(
 
 
 def padded_crop(
-    image: Image.Image, fraction: float, fill: Color, uniforms: tuple[float, ...], resampling: Resampling
+    image: Image.Image, fraction: float, fill: Color, uniforms: Uniforms, resampling: Resampling
 ) -> Image.Image:
     paddings = [round(fraction * side) for side in image.size]
     x, y = (math.floor(one * (2 * most + 1)) - most for one, most in zip(uniforms[:2], paddings, strict=True))
     return _affine(image, (1, 0, x, 0, 1, y), fill, resampling)
+
+
+def rotation(image: Image.Image, most: float, fill: Color, uniforms: Uniforms, resampling: Resampling) -> Image.Image:
+    return rotate(image, most * (2 * uniforms[0] - 1), fill, resampling)
+
+
+def shear(image: Image.Image, most: float, fill: Color, uniforms: Uniforms, resampling: Resampling) -> Image.Image:
+    tan = math.tan(math.radians(most * (2 * uniforms[0] - 1)))
+    return _affine(image, (1, tan, -tan * (image.height / 2), 0, 1, 0), fill, resampling)
+
+
+def zoom(image: Image.Image, most: float, fill: Color, uniforms: Uniforms, resampling: Resampling) -> Image.Image:
+    share = 1 / (1 + most * (2 * uniforms[0] - 1))
+    left, top = ((1 - share) * (side / 2) for side in image.size)
+    return _affine(image, (share, 0, left, 0, share, top), fill, resampling)
 
 
 def posterize(image: Image.Image, bits: float) -> Image.Image:

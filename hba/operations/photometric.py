@@ -1,10 +1,10 @@
-"""Photometric operations, of which each draws its change: hue, saturation, gamma, grey, blur, noise, JPEG.
+"""Photometric operations, of which each draws its change: brightness, contrast, hue, saturation, and so on.
 
 Convention:
     images (B, C, H, W) float in [0, 1]; inputs are never changed. A magnitude (B,) is the largest change of each image,
     and uniforms (B, n) in [0, 1) are the random numbers from which the function takes the actual change, so equal
-    arguments give equal pixels. C is 1 or 3 for hue, saturation, grey and JPEG; an image of one channel has no colour,
-    which the first three leave as it is. Images that do not change keep their bits.
+    arguments give equal pixels. C is 1 or 3 for contrast, hue, saturation, grey and JPEG; an image of one channel has
+    no colour, so hue, saturation and grey leave it as it is. Images that do not change keep their bits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hba.operations.color import blend, luma, to_levels
+from hba.operations.color import black, blend, luma, mean_gray, to_levels
 from hba.utils.devices import device_constant, whole_numbers
 
 if TYPE_CHECKING:
@@ -48,18 +48,31 @@ def between(low: Tensor | float, high: Tensor | float, uniform: Tensor) -> Tenso
     return (high - low) * uniform + low
 
 
+def _factors(largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Of U(max(0, 1 - largest), 1 + largest), as torchvision's ColorJitter draws them; uniforms (B, 1)."""
+    return between((1 - largest).clamp(min=0), 1 + largest, uniforms[:, 0])
+
+
+def brightness(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Multiply by a factor of _factors; uniforms (B, 1). Ref: PIL.ImageEnhance.Brightness; adjust_brightness."""
+    return blend(black(images), images, _factors(largest, uniforms))
+
+
+def contrast(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
+    """Blend with the mean grey level by a factor of _factors; uniforms (B, 1). Ref: PIL.ImageEnhance.Contrast."""
+    return blend(mean_gray(images), images, _factors(largest, uniforms))
+
+
 def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Shift hues by U(-largest, largest) turns, at most 0.5; uniforms (B, 1). Ref: torchvision's adjust_hue."""
-    return images.clone() if images.shape[1] == 1 else shifted_hue(images, between(-largest, largest, uniforms[:, 0]))
-
-
-def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """Shift hues of RGB images (B, 3, H, W) in [0, 1] by `shift` (B,) turns, from red over green to blue.
+    """Shift hues by U(-largest, largest) turns, at most 0.5, from red over green to blue; uniforms (B, 1).
 
     Saturation and value of HSV stay. Ref: torchvision's adjust_hue, Python's colorsys.
     """
     import torch
 
+    if images.shape[1] == 1:
+        return images.clone()
+    shift = between(-largest, largest, uniforms[:, 0])
     red, green, blue = images.unbind(dim=1)
     value = images.amax(dim=1)
     chroma = value - images.amin(dim=1)
@@ -67,22 +80,22 @@ def shifted_hue(images: Tensor, shift: Tensor) -> Tensor:
     divisor = chroma.where(chroma > 0, 1)
     # In sixths of a turn: red is 0, green 2, blue 4.
     neither_red = torch.where(green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
-    hue = torch.where(red == value, (green - blue) / divisor, neither_red)
-    hue = hue + 6 * shift.to(images.dtype)[:, None, None]
-    sixths = torch.stack([hue + 5, hue + 3, hue + 1], dim=1).remainder(6)
+    place = torch.where(red == value, (green - blue) / divisor, neither_red)
+    place = place + 6 * shift.to(images.dtype)[:, None, None]
+    sixths = torch.stack([place + 5, place + 3, place + 1], dim=1).remainder(6)
     # How far R, G and B are below the value, as a share of the chroma.
     below = torch.minimum(sixths, 4 - sixths).clamp(0, 1)
     return torch.where(shift[:, None, None, None] == 0, images, value[:, None] - chroma[:, None] * below)
 
 
 def saturation(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blend with the luma by a factor of U(max(0, 1 - largest), 1 + largest); uniforms (B, 1).
+    """Blend with the luma by a factor of _factors; uniforms (B, 1).
 
     0 is grey, 1 the image. Ref: PIL.ImageEnhance.Color; torchvision's adjust_saturation, which has 0.2989 for red.
     """
     if images.shape[1] == 1:
         return images.clone()
-    return blend(luma(images), images, between((1 - largest).clamp(min=0), 1 + largest, uniforms[:, 0]))
+    return blend(luma(images), images, _factors(largest, uniforms))
 
 
 def gamma(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:

@@ -7,13 +7,16 @@ from types import MappingProxyType
 from hba.operations import distortion, erasing, geometric, on_pil, photometric
 from hba.operations.operation import MIXING, Operation
 
+_AFFINE = "torchvision RandomAffine"
+_ANGLE, _FACTOR = "largest angle in degrees", "largest change of the factor"
 _symmetry = partial(Operation, stage="symmetry", moves_pixels=True, any_channels=True, kernel="nearest")
 _crop = partial(Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True)
+_affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest")
 _color = partial(Operation, stage="photometric", moves_pixels=False)
 _drawn_color = partial(_color, identity=0.0, n_uniforms=1)
 _drawn_any = partial(_drawn_color, any_channels=True)
 _distortion = partial(_drawn_any, moves_pixels=True, uses_fill=True)
-_erasing = partial(Operation, stage="erasing", moves_pixels=False, any_channels=True, uses_fill=True)
+_erasing = partial(Operation, stage="erasing", moves_pixels=False, any_channels=True, uses_fill=True, n_uniforms=4)
 _mixing = partial(Operation, stage=MIXING, magnitude_range=(0.0, 1.0), unit="alpha", identity=0.0, any_channels=True)
 
 
@@ -37,21 +40,22 @@ _ROWS = (
         n_uniforms=4,
         kernel="bilinear",
     ),
-    _crop(
+    _affine("Zoom", geometric.zoom, (0.0, 0.5), _FACTOR, pil=_AFFINE, on_pil=on_pil.zoom),
+    _affine("Shear", geometric.shear, (0.0, 45.0), _ANGLE, pil=_AFFINE, on_pil=on_pil.shear),
+    _affine("Rotation", geometric.rotation, (0.0, 45.0), _ANGLE, pil="Image.rotate", on_pil=on_pil.rotation),
+    _affine(
         "PaddedCrop",
         geometric.padded_crop,
         (0.0, 0.25),
         "largest shift, fraction of the side",
-        0.0,
-        "Image.transform (1, 0, x, 0, 1, y)",
-        on_pil.padded_crop,
+        pil="Image.transform (1, 0, x, 0, 1, y)",
+        on_pil=on_pil.padded_crop,
         n_uniforms=2,
-        kernel="nearest",
     ),
+    _drawn_any("BrightnessJitter", photometric.brightness, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Brightness"),
+    _drawn_color("ContrastJitter", photometric.contrast, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Contrast"),
     _drawn_color("Hue", photometric.hue, (0.0, 0.5), "largest shift in turns", pil="torchvision adjust_hue"),
-    _drawn_color(
-        "Saturation", photometric.saturation, (0.0, 1.0), "largest change of the factor", pil="ImageEnhance.Color"
-    ),
+    _drawn_color("Saturation", photometric.saturation, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Color"),
     _drawn_any("Gamma", photometric.gamma, (0.0, 1.0), "largest log2 of the exponent", pil="torchvision adjust_gamma"),
     _color("Gray", photometric.grayscale, pil="ImageOps.grayscale"),
     _drawn_any(
@@ -76,15 +80,7 @@ _ROWS = (
     _distortion(
         "Elastic", distortion.elastic, (0.0, 0.2), "largest shift, fraction of the side", pil="torchvision elastic"
     ),
-    _erasing(
-        "Erase",
-        erasing.erase,
-        (0.0, 0.4),
-        "largest share of the area",
-        0.0,
-        "torchvision RandomErasing",
-        n_uniforms=4,
-    ),
+    _erasing("Erase", erasing.erase, (0.0, 0.4), "largest share of the area", 0.0, "torchvision RandomErasing"),
     _mixing("Mixup", of_batches, pil="torchvision v2.MixUp"),
     _mixing("CutMix", of_batches, pil="torchvision v2.CutMix"),
 )

@@ -73,7 +73,7 @@ class Program(NamedTuple):
 
 _CODES = {
     **{"ShearX": WARP, "ShearY": WARP, "TranslateX": WARP, "TranslateY": WARP, "Rotate": WARP, "Cutout": CUTOUT},
-    **dict.fromkeys(("HorizontalFlip", "VerticalFlip", "QuarterTurn", "PaddedCrop"), WARP),
+    **dict.fromkeys(("HorizontalFlip", "VerticalFlip", "QuarterTurn", "Zoom", "Shear", "Rotation", "PaddedCrop"), WARP),
     **{"Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
     **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
     **{"Brightness": BRIGHTNESS, "Contrast": CONTRAST, "Color": COLOR, "Sharpness": SHARPNESS},

@@ -79,6 +79,8 @@ class SearchSpace:
     at least k. So K can have any distribution over 0, ..., max_count.
 
     regularizers: hyperparameters tuned beside the operations, which may be none then. Their columns come last.
+
+    always: operations on single images outside the walk act on every image: their probabilities are 1, not searched.
     """
 
     operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
@@ -86,6 +88,7 @@ class SearchSpace:
     count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)
     searches_count: bool = False
     regularizers: tuple[Hyperparameter, ...] = ()
+    always: bool = False
 
     def __post_init__(self) -> None:
         in_order = sorted(self.operations, key=lambda one: STAGES.index(one.stage))
@@ -189,7 +192,8 @@ class SearchSpace:
         columns: dict[str, tuple[float, float]] = {}
         for operation in self.operations:
             for prefix in self.prefixes(operation):
-                columns[f"{prefix}.probability"] = (0.0, 1.0)
+                is_sure = self.always and operation.stage not in (WALK, MIXING)
+                columns[f"{prefix}.probability"] = (1.0 if is_sure else 0.0, 1.0)
                 if operation.magnitude_range is not None:
                     columns[f"{prefix}.magnitude"] = operation.magnitude_range
         if self.searches_count:
@@ -266,6 +270,13 @@ class SearchSpace:
 
         low, high = torch.tensor(self.ranges, dtype=dtype, device=device).unbind(1)
         return low, high
+
+    @device_constant
+    def is_searched(self, device: torch.device) -> Tensor:
+        """Whether a hyperparameter can move, bool (n,): not in a range of one value."""
+        import torch
+
+        return torch.tensor([low != high for low, high in self.ranges], device=device)
 
     @device_constant
     def _log_bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:

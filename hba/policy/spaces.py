@@ -50,6 +50,9 @@ RECIPE = (
 )
 """What the space `recipe` has beside the walk: what people decide by hand for a set of images."""
 
+STN = ("Zoom", "Shear", "Rotation", "PaddedCrop", "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Erase")
+"""What Self-Tuning Networks tune on images: STN, Appendix E, with Erase for Cutout, and Delta-STN's affine maps."""
+
 SPACES: Mapping[str, SearchSpace] = MappingProxyType(
     {
         "hba": SearchSpace(),
@@ -62,11 +65,12 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
                 *(row for row in STAGED.values() if row.name in RECIPE),
             )
         ),
+        "stn": SearchSpace(tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True),
         "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
     }
 )
 """`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation. `recipe`: the walk of
-hba without Cutout, which Erase replaces, and RECIPE. `full`: all operations of hba.
+hba without Cutout, which Erase replaces, and RECIPE. `stn`: STN, each on every image. `full`: all operations of hba.
 """
 
 
@@ -96,13 +100,13 @@ def search_space(
     for one, magnitudes in (ranges or {}).items():
         chosen[one] = _ranged(_named(one, chosen, "ranges"), magnitudes)
     n_slots = space.copies * sum(operation.stage == WALK for operation in chosen.values())
-    count = space.count_probabilities if n_slots else (1.0,)
+    count = SearchSpace.count_probabilities if n_slots else (1.0,)
     if searches_count and n_slots:
         # What is wanted of more operations than there are slots goes to the last.
         most = min(n_slots, len(SEARCHED_COUNT) - 1)
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
     found = tuple(operation.with_interpolation(interpolation) for operation in chosen.values())
-    return SearchSpace(found, space.copies, count, searches_count and n_slots > 0, regularizers)
+    return SearchSpace(found, space.copies, count, searches_count and n_slots > 0, regularizers, space.always)
 
 
 def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:

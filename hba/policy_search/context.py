@@ -105,7 +105,7 @@ class ImageSearchContext(SearchContext):
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         networks = _networks(config, data, preprocessing.image_size, network, start)
         space = own_space or config.search_space(
-            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay, preprocessing.image_size)
+            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay)
         )
         _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()

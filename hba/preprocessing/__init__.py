@@ -186,23 +186,15 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
     order. Ref: torchvision's ColorJitter.
     """
     factors = uniform_draws(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
-    return jittered(images, factors, order_of_jitters(images, generator))
-
-
-def order_of_jitters(images: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A random order (B, 3) of 0, 1 and 2 for each image."""
-    return uniform_draws(len(images), (3,), generator, images.device).argsort(dim=1)
+    order = uniform_draws(len(images), (3,), generator, images.device).argsort(dim=1)
+    return jittered(images, factors, order)
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order (B, 3) of 0, 1 and 2.
-
-    Images of other than 1 or 3 channels have no saturation to change.
-    """
+    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order (B, 3) of 0, 1 and 2."""
     for step in order.T:
         kind = step[:, None, None, None]
-        less_saturated = gray(images) if images.shape[1] in COMMON_CHANNELS else images
-        poorer = torch.where(kind == 1, mean_gray(images), less_saturated).where(kind != 0, 0)
+        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(kind != 0, 0)
         images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
     return images
 

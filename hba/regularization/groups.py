@@ -4,7 +4,7 @@ In a search every image has its own values; in an ordinary training all images h
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,13 +16,10 @@ from torch.optim import Optimizer
 from hba.data.labels import MixedLabels, is_multi_label, mean_over_labels
 from hba.errors import SettingsError
 from hba.hypernet.dropout import DROPOUTS, RatedDropout
-from hba.regularization.on_images import affine, cutout, input_dropout, input_noise, jitter
-from hba.regularization.regularizer import IN_LOSS, ON_IMAGES, Hyperparameter, Place, Regularizer
+from hba.preprocessing import uniform_draws
+from hba.regularization.regularizer import Hyperparameter, Place, Regularizer
 from hba.utils.text import unknown
 
-PIXELS = "pixels"
-SIDE = 32
-"""Side of images (CIFAR-10's) that ranges in pixels are for."""
 AUGMENTATION = "augmentation"
 """Name in `tune` of the operations of the search space."""
 DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
@@ -74,6 +71,19 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
     return value * (of_even - of_labels)
 
 
+def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
+    """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`, in [0, 1].
+
+    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014; STN (MacKay et al. 2019),
+    section 4.3.
+    """
+    rate = rate.detach()[:, None, None, None]
+    # float32 for all: draws in half precision would be too coarse for small rates.
+    dropped = uniform_draws(len(images), images.shape[1:], generator, images.device) < rate
+    kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
+    return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
+
+
 def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
     """Activation regularisation, and its temporal kind, of each column of a passage (B,).
 
@@ -85,22 +95,6 @@ def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) 
     return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(dim=(1, 2))
 
 
-_CUTOUT = (
-    Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit=PIXELS),
-    Hyperparameter("cutout.holes", 0, 4, 1, whole=True),
-)
-"""STN, Appendix E."""
-_JITTER = (
-    *(Hyperparameter(f"jitter.{name}", 0, 1, 0.05) for name in ("brightness", "contrast", "saturation")),
-    Hyperparameter("jitter.hue", 0, 0.5, 0.05),
-)
-"""STN, Appendix E; largest changes, as torchvision's ColorJitter has them."""
-_AFFINE = (
-    *(Hyperparameter(f"affine.{name}", 0, 45, 5, unit="degrees") for name in ("degrees", "shear")),
-    Hyperparameter("affine.translate", 0, 0.5, 0.05, unit="share of the side"),
-    Hyperparameter("affine.scale", 0, 0.5, 0.05),
-)
-"""Delta-STN's code; largest changes, as torchvision's RandomAffine has them."""
 _ACTIVATION = tuple(Hyperparameter(f"activation.{name}", 0, 4, 0.05) for name in ("alpha", "beta"))
 """STN, section 4.2."""
 _BUILT_IN = (
@@ -108,10 +102,6 @@ _BUILT_IN = (
     Regularizer(WEIGHT_DECAY, (weight_decay_hyperparameter(5e-4),), "network"),
     Regularizer("label_smoothing", (Hyperparameter("label_smoothing", 0, 0.5, 0.05),), "loss", label_smoothing),
     Regularizer("input_dropout", (Hyperparameter("input_dropout.rate", 0, 0.75, 0.05),), "inputs", input_dropout),
-    Regularizer("input_noise", (Hyperparameter("input_noise.deviation", 0, 0.3, 0.05),), "inputs", input_noise),
-    Regularizer("cutout", _CUTOUT, "inputs", cutout),
-    Regularizer("jitter", _JITTER, "pixels", jitter),
-    Regularizer("affine", _AFFINE, "pixels", affine, uses_fill=True),
     Regularizer("activation", _ACTIVATION, "states", activation),
 )
 REGULARIZERS = {one.name: one for one in _BUILT_IN}
@@ -144,7 +134,7 @@ def find_regularizer(name: str) -> Regularizer:
 
 def acts_on_images(name: str) -> bool:
     """Whether a hyperparameter of that name acts on images only, not inside the network or in the loss."""
-    return find_regularizer(name.partition(".")[0]).place in ON_IMAGES
+    return find_regularizer(name.partition(".")[0]).place == "inputs"
 
 
 def tunable() -> tuple[str, ...]:
@@ -164,13 +154,12 @@ def check_tune(tune: Iterable[str], *, known: Collection[str] | None = None) -> 
 
 
 def hyperparameters_of(
-    tune: Iterable[str], network: Callable[[], nn.Module], weight_decay: float, image_size: int = SIDE
+    tune: Iterable[str], network: Callable[[], nn.Module], weight_decay: float
 ) -> tuple[Hyperparameter, ...]:
     """The hyperparameters of the named groups, in the order of the names.
 
     Of dropout, one for each module, `dropout.<module>`, which begins at the module's rate if that is not 0.
-    weight_decay: of the settings, where the search of it begins. image_size: side of the images in pixels; ranges in
-    pixels are for SIDE and scale with it. Raises SettingsError for dropout in a network without any.
+    weight_decay: of the settings, where its search begins. Raises SettingsError for dropout if the network has none.
     """
     found: list[Hyperparameter] = []
     for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
@@ -183,15 +172,8 @@ def hyperparameters_of(
         elif group == WEIGHT_DECAY:
             found.append(weight_decay_hyperparameter(weight_decay))
         else:
-            found += [_at_size(one, image_size) for one in find_regularizer(group).hyperparameters]
+            found += find_regularizer(group).hyperparameters
     return tuple(found)
-
-
-def _at_size(one: Hyperparameter, image_size: int) -> Hyperparameter:
-    if one.unit != PIXELS or image_size == SIDE:
-        return one
-    low, high, initial = (round(number * image_size / SIDE) for number in (one.low, one.high, one.initial))
-    return replace(one, low=low, high=max(high, low + 1), initial=initial)
 
 
 @dataclass(frozen=True)
@@ -232,13 +214,6 @@ class Regularization:
         numbered = enumerate(self.hyperparameters, self.first)
         return tuple(column for column, one in numbered if acts_on_images(one.name))
 
-    def on_pixels(self, images: Tensor, values: Tensor, generator: torch.Generator, fill: Tensor) -> Tensor:
-        """Images (B, C, H, W) in [0, 1] after the policy. values: (n,), or (B, n) with a row for each image."""
-        for regularizer, own in self._at("pixels", values, len(images)):
-            further = {"fill": fill} if regularizer.uses_fill else {}
-            images = regularizer(images, generator, **own, **further)
-        return images
-
     def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
         """The network's input (B, C, H, W)."""
         for regularizer, own in self._at("inputs", values, len(images)):
@@ -260,7 +235,7 @@ class Regularization:
 
     @property
     def has_penalty(self) -> bool:
-        return any(find_regularizer(name).place in IN_LOSS for name in self.members)
+        return any(find_regularizer(name).place in ("loss", "states") for name in self.members)
 
     def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
         """Set the dropout rates of a network and the weight decay of its optimizer to a row of values by name."""
@@ -276,6 +251,4 @@ class Regularization:
             if (regularizer := find_regularizer(name)).place == place:
                 own: dict[str, Any] = {name: rows[:, column] for name, (column, _) in members.items()}
                 own |= {name: own[name].round() for name, (_, one) in members.items() if one.whole}
-                if regularizer.function is cutout:
-                    own["most_holes"] = round(members["holes"][1].high)
                 yield regularizer, own

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Scale = Literal["linear", "log"]
-Place = Literal["pixels", "inputs", "network", "loss", "states"]
-ON_IMAGES: tuple[Place, ...] = ("pixels", "inputs")
-IN_LOSS: tuple[Place, ...] = ("loss", "states")
+Place = Literal["inputs", "network", "loss", "states"]
 LARGEST_LOGIT = 5.0
 """Largest absolute logit of an initial value: one at an end of its range would hardly move."""
 
@@ -74,22 +72,20 @@ class Regularizer:
     """A group of hyperparameters. Its name is the first word of theirs; `tune` writes it with dashes for `_`.
 
     place      function                                      acts on
-    pixels     f(images, generator, **values) -> images      images (B, C, H, W) in [0, 1], after the policy
     inputs     f(images, generator, **values) -> images      the network's input, standardized
     loss       f(logits, labels, **values) -> (B,) or ()     the training loss, to which its mean is added
     states     f(states, dropped, **values) -> (B,)          the same, with the states (B, T, H) of a recurrent network
                                                              after its last layer, before and after dropout
     network    none                                          the network (dropout, weight_decay; built-in only)
 
-    values: by own name, one number for each image (B,), in natural units, on the device. uses_fill: whether a function
-    of pixels also takes `fill` (C,), the colour of uncovered pixels.
+    values: by own name, one number for each image (B,), in natural units, on the device. What changes images in [0, 1]
+    is an operation: hba.register_operation.
     """
 
     name: str
     hyperparameters: tuple[Hyperparameter, ...]
     place: Place
     function: Callable[..., Tensor] | None = None
-    uses_fill: bool = False
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.hyperparameters]

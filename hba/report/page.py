@@ -16,9 +16,9 @@ from hba.report.results import EvaluationResult
 from hba.report.run import EVALUATED_NAME, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME
-from hba.schedule.pictures import is_seen, panels
+from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import not_on_pixels, reach
+from hba.schedule.summary import not_shown, reach
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
@@ -122,9 +122,9 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
         "tuned": findings.regularizer_table(schedule),
         "changed_title": title,
         "changed": changed,
-        "images": [] if samples is None or not is_seen(space) else list(figures.augmented_images(schedule, samples)),
+        "images": list(figures.augmented_images(schedule, samples)) if samples and space.acts_on_images else [],
         "are_small": samples is not None and max(samples.images[0].shape) <= LARGEST_PIXELATED,
-        "not_shown": ", ".join(not_on_pixels(space)),
+        "not_shown": ", ".join(not_shown(space)),
     }
 
 

@@ -4,6 +4,8 @@ Version 4 has operations outside the walk, version 3 regularizers beside the ope
 earliest version from 2 that can hold it, so that an earlier hba reads it too. Version 1 had no spread and could not
 search K; `parse` brings it up to date.
 
+Regularizers of images that are operations now, in files of version 3, are read as these.
+
 This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
 `python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
 """
@@ -11,8 +13,10 @@ This module knows the parts of a schedule, not the class: Schedule reads and wri
 import contextlib
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -20,7 +24,8 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
-from hba.operations import Operation, find_operation
+from hba.operations import STAGED, Operation, find_operation
+from hba.operations.erasing import SMALLEST_SHARE
 from hba.operations.operation import WALK
 from hba.operations.registration import function_path
 from hba.policy.space import SearchSpace
@@ -32,6 +37,23 @@ from hba.utils.settings import first_problem
 FORMAT = "hba-schedule"
 MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
 """What reading a file raises that is not what it should be."""
+
+FORMER: Mapping[str, tuple[str, float]] = MappingProxyType(
+    {
+        **{"affine.scale": ("Zoom", 1), "affine.shear": ("Shear", 1), "affine.degrees": ("Rotation", 1)},
+        **{"affine.translate": ("PaddedCrop", 1), "jitter.brightness": ("BrightnessJitter", 1)},
+        **{"jitter.contrast": ("ContrastJitter", 1), "jitter.saturation": ("Saturation", 1), "jitter.hue": ("Hue", 1)},
+        **{"input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)), "cutout.length": ("Erase", 0.75)},
+    }
+)
+"""Hyperparameters of former regularizers: the operations whose magnitudes they are, in their order, and by what they
+are multiplied. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its
+magnitude, and has the same mean square. The range of Cutout's length ended at 0.75 of the side; Erase covers as much as
+all holes, on average.
+"""
+FORMER_HOLES = "cutout.holes"
+FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
+"""What `tune` called them."""
 
 Rows = list[list[float]]
 
@@ -181,13 +203,41 @@ def parse(text: str) -> dict[str, Any]:
         tuple(Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers),
     )
     for one in space.regularizers:
-        find_regularizer(one.group)
+        if one.name not in {*FORMER, FORMER_HOLES}:
+            find_regularizer(one.group)
     if file.hyperparameters != list(space.names):
         raise ScheduleError(f"hyperparameters must be the space's {space.n} names, {space.names[0]} first")
     if file.epochs != len(file.values):
         raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
     values, spread = (np.array(rows, dtype=np.float64) for rows in (file.values, file.spread))
+    if {*FORMER, FORMER_HOLES} & {*space.names} and values.shape == (file.epochs, space.n):
+        space, values, spread = _with_operations(space, values, spread)
     return {"space": space, "values": values, "fill": tuple(file.fill), "provenance": file.provenance, "spread": spread}
+
+
+def _with_operations(
+    space: SearchSpace, values: np.ndarray, spread: np.ndarray
+) -> tuple[SearchSpace, np.ndarray, np.ndarray]:
+    """The same with operations, each with the probability 1 and without spread, for the regularizers of FORMER."""
+    columns = dict(zip(space.names, values.T, strict=True))
+    # A single number is that of the policy.
+    names = space.names if spread.ndim else space.names[: space.n_of_policy]
+    widths = dict(zip(names, np.broadcast_to(spread, values.shape).T, strict=False))
+    nothing, known = np.zeros(len(values)), {one.name: one for one in space.regularizers}
+    operations = [*space.operations]
+    for old, (name, factor) in FORMER.items():
+        if (one := known.pop(old, None)) is not None:
+            magnitude, high = factor * columns[old], factor * one.high
+            if name == "Erase":
+                share = factor * columns[old].round() / one.high
+                covered = columns.get(FORMER_HOLES, nothing + 1).round() * share**2
+                magnitude, high = np.clip(2 * covered - SMALLEST_SHARE, SMALLEST_SHARE * (covered > 0), 1.0), 1.0
+            operations.append(STAGED[name].with_range((one.low, high)))
+            columns |= {f"{name}.probability": nothing + 1, f"{name}.magnitude": magnitude}
+    known.pop(FORMER_HOLES, None)
+    changed = dataclasses.replace(space, operations=tuple(operations), regularizers=tuple(known.values()))
+    rows = [[one.get(name, nothing) for name in changed.names] for one in (columns, widths)]
+    return changed, np.stack(rows[0], axis=1), np.stack(rows[1], axis=1)
 
 
 def _operation(row: OperationEntry) -> Operation:

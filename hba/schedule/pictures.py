@@ -20,16 +20,8 @@ from hba.operations import Operation
 from hba.operations.apply import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
-from hba.regularization.groups import Regularization
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import (
-    RegularizerSummary,
-    band,
-    copies_of,
-    on_pixels,
-    spaced,
-    summarize_regularizers,
-)
+from hba.schedule.summary import RegularizerSummary, band, copies_of, spaced, summarize_regularizers
 from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -149,7 +141,7 @@ def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes")
 
 
 class AugmentedCopy(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. made_by: operations and regularizers, a line each, `unchanged` for none."""
+    """image: float (C, H, W) in [0, 1]. made_by: operations, a line each, `unchanged` for none."""
 
     image: Tensor
     made_by: str
@@ -188,26 +180,14 @@ def shown(image: Tensor) -> Tensor:
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
 ) -> Iterator[list[AugmentedCopy]]:
-    """For each image the copies that draw_augmented shows: first operations act, then regularizers of pixels."""
-    generator, space = torch.Generator().manual_seed(seed), schedule.space
-    policy = schedule.without_regularizers().policy(epoch) if space.acts_on_images else None
-    further, row = on_pixels(space), torch.tensor(schedule.values[epoch], dtype=torch.float32)
-    acts = Regularization(space.regularizers, space.n_of_policy)
+    """For each image the copies that draw_augmented shows."""
+    generator = torch.Generator().manual_seed(seed)
+    policy = schedule.without_regularizers().policy(epoch)
     for image in images:
-        batch = (image.float() / 255).expand(n_copies, *image.shape)
-        fill, lines = fill_for(batch, schedule.fill), [""] * n_copies
-        if policy is not None:
-            draw = policy.draw(n_copies, generator)
-            batch = apply_operations(policy.space, draw, batch, fill)
-            lines = [described_draw(space, draw, copy) for copy in range(n_copies)]
-        augmented = acts.on_pixels(batch, row, generator, fill)
-        made_by = ["\n".join(filter(None, [words, *further])) or "unchanged" for words in lines]
+        batch, draw = (image.float() / 255).expand(n_copies, *image.shape), policy.draw(n_copies, generator)
+        augmented = apply_operations(policy.space, draw, batch, fill_for(batch, schedule.fill))
+        made_by = [described_draw(policy.space, draw, copy) or "unchanged" for copy in range(n_copies)]
         yield list(map(AugmentedCopy, augmented, made_by))
-
-
-def is_seen(space: SearchSpace) -> bool:
-    """Whether anything of a schedule changes pixels, so that augmented copies show something."""
-    return bool(space.acts_on_images or on_pixels(space))
 
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:

@@ -60,6 +60,8 @@ class Schedule:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         object.__setattr__(self, "provenance", dict(self.provenance))
+        # Only a search has to know that a probability of 1 stays.
+        object.__setattr__(self, "space", dataclasses.replace(self.space, always=False))
 
     def __repr__(self) -> str:
         space = self.space

@@ -30,9 +30,10 @@ from hba.operations import Operation
 from hba.operations.operation import MIXING, WALK
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import of_row, randaugment, started
+from hba.policy.spaces import SPACES, of_row, randaugment, started
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
+from hba.schedule.file import FORMER_GROUPS
 from hba.schedule.schedule import Schedule
 from hba.utils.text import first_of, number_of
 
@@ -145,6 +146,8 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     """Where the search began, as logits (n,); None where that is unknown, as for a schedule from elsewhere."""
     settings: Any = schedule.provenance.get("settings")
     try:
+        if not FORMER_GROUPS.isdisjoint(settings.get("tune", ())):
+            return None
         if (start := settings.get("init_from")) is not None:
             found = of_row(schedule.space, start["values"])
         elif settings.get("init") == "randaugment":
@@ -153,7 +156,11 @@ def start_logits(schedule: Schedule) -> Tensor | None:
             found = schedule.space.initial(fraction)
         else:
             return None
-        return started(schedule.space, found, settings.get("start"))
+        found = started(schedule.space, found, settings.get("start"))
+        if getattr(SPACES.get(settings.get("space")), "always", False):
+            is_searched = dataclasses.replace(schedule.space, always=True).is_searched(found.device)
+            found = found.where(is_searched, torch.inf)
+        return found
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
         # Provenance may have been written by any program.
         return None
@@ -223,16 +230,9 @@ def is_of_text(schedule: Schedule) -> bool:
     return "vocabulary_size" in schedule.provenance or any(own)
 
 
-def on_pixels(space: SearchSpace) -> tuple[str, ...]:
-    """Groups of regularizers that act on images in [0, 1], so that a picture can show them; as `tune` calls them."""
-    found = [find_regularizer(name) for name in dict.fromkeys(one.group for one in space.regularizers)]
-    return tuple(one.tuned_as for one in found if one.place == "pixels")
-
-
-def not_on_pixels(space: SearchSpace) -> tuple[str, ...]:
-    """Names of mixing, and of the other regularizers, which no picture of single images shows."""
-    others = [one.name for one in space.regularizers if find_regularizer(one.group).place != "pixels"]
-    return (*(one.name for one in space.mixing), *others)
+def not_shown(space: SearchSpace) -> tuple[str, ...]:
+    """Names of mixing and regularizers, which no picture of single images shows."""
+    return (*(one.name for one in space.mixing), *(one.name for one in space.regularizers))
 
 
 def left_out(space: SearchSpace) -> str:

@@ -56,13 +56,12 @@ class Augmentation(Protocol):
 class EpochRegularization(NamedTuple):
     """The regularizers of a schedule in one epoch.
 
-    row: values of regularizers by name. values (n,): the whole row, on the device. fill: colour of uncovered pixels.
+    row: values of regularizers by name. values (n,): the whole row, on the device.
     """
 
     acts: Regularization
     row: Mapping[str, float]
     values: Tensor
-    fill: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,7 @@ class ScheduleAugmentation:
         stretched = self.schedule.stretched(epochs)
         acts = Regularization(stretched.space.regularizers, stretched.space.n_of_policy)
         rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
-        return [
-            EpochRegularization(acts, stretched.regularization(epoch), row, stretched.fill)
-            for epoch, row in enumerate(rows)
-        ]
+        return [EpochRegularization(acts, stretched.regularization(epoch), row) for epoch, row in enumerate(rows)]
 
     def mixing_by_epoch(self, epochs: int) -> Sequence[Mixing]:
         """How batches are mixed in each epoch; empty for a schedule without mixing."""

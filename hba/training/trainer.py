@@ -17,7 +17,6 @@ from hba.distributed.process_info import single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
-from hba.operations.apply import fill_for
 from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
@@ -125,7 +124,7 @@ def _by_epoch(
     if size() > 1 and not getattr(augmentation, "shares_batches", False):
         augments = [partial(_on_whole_batch, augment) for augment in augments]
     regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
-    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=train.device), (0.5,))
+    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=train.device))
     regularization = regularization_by_epoch(epochs, train.device) or [nothing] * epochs
     mixing = getattr(augmentation, "mixing_by_epoch", lambda epochs: ())(epochs) or [None] * epochs
     if len(mixing) != epochs:
@@ -143,9 +142,8 @@ def _step(
 ) -> None:
     labels: Tensor | MixedLabels
     images, labels = state.stream.next()
-    acts, _, values, fill = regularize
+    acts, _, values = regularize
     augmented = augment(images, state.generator)
-    augmented = acts.on_pixels(augmented, values, state.generator, fill_for(augmented, fill))
     inputs = acts.on_inputs(preprocessing.train(augmented, state.generator), values, state.generator)
     if mixing is not None:
         inputs, labels = mix(inputs, labels, mixing, state.generator)

@@ -74,8 +74,8 @@ def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_no
 
 
 def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_through_them() -> None:
-    """Of the joint search: operations and Cutout leave the response of the weights as it is."""
-    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", divergence_weight=0.03)
+    """Of the joint search: operations and dropout of the input leave the response of the weights as it is."""
+    task, state = begun_with("augmentation,input-dropout,weight-decay", algorithm="joint", divergence_weight=0.03)
     for _ in range(3):
         algorithm_of(task).train_step(task, state)
     response = state.learner.hypernetwork.model.hidden.weight_V
@@ -86,7 +86,7 @@ def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_throu
 
 
 def test_joint_moves_each_hyperparameter_by_its_own_gradient() -> None:
-    task, state = begun_with("augmentation,cutout,weight-decay", algorithm="joint", response="centered")
+    task, state = begun_with("augmentation,input-dropout,weight-decay", algorithm="joint", response="centered")
     algorithm = algorithm_of(task)
     through_response, by_rewards = torch.randn(task.space.n), torch.randn(task.space.n)
     found, _ = algorithm.combined(task, state, through_response, by_rewards, torch.tensor(2.0))

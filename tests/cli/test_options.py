@@ -99,7 +99,7 @@ VALUES: dict[str, Any] = {
     "fill": "0.25,0.5,1", "algorithm": "population", "weight_sigma": 0.25,
     "baseline_like": "svhn", "learning_rate_schedule": "plateau", "lambda_betas": "0.5,0.75", "levels": "-5,1000.5",
     "init_from": "digits", "pretrained": "weights.pth", "freeze": "2", "fast": True, "val_batch_size": "half",
-    "tune": "augmentation,cutout",
+    "tune": "augmentation,input-dropout",
 }  # fmt: skip
 
 

@@ -278,7 +278,7 @@ def test_a_shell_completes_commands_options_and_names() -> None:
         (("search", "cif"), {"cifar10", "cifar100", "cif"}),
         (("search", "--model", "wrn-4"), {"wrn-40-2"}),
         (("search", "--space", ""), set(SPACES)),
-        (("search", "--operations", "Rotate,Co"), {"Rotate,Contrast", "Rotate,Color"}),
+        (("search", "--operations", "Rotate,Co"), {"Rotate,Contrast", "Rotate,ContrastJitter", "Rotate,Color"}),
         (("search", "--preset", ""), set(SEARCH_PRESETS)),
         (("show", "dig"), {"digits", "dig"}),
         (("policies", "dig"), {"digits"}),

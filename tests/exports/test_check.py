@@ -16,7 +16,8 @@ from hba.exports.check import Checked
 from hba.schedule.recipes import RECIPES
 
 LEFT_OUT = (
-    "Left out: dropout.fc1, weight_decay, cutout.length, cutout.holes; schedule.regularization(epoch) has their values."
+    "Left out: dropout.fc1, weight_decay, label_smoothing, input_dropout.rate; "
+    "schedule.regularization(epoch) has their values."
 )
 
 

@@ -1,12 +1,15 @@
-"""Flips, quarter turns and crops: as PIL, PyTorch and torchvision do them."""
+"""Flips, turns, affine maps and crops: as PIL, PyTorch and torchvision do them."""
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor
+from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import RandomCrop, functional as TF
 
 from hba.errors import SettingsError
@@ -15,7 +18,7 @@ from hba.packed import apply_to_images
 from hba.packed.images import apply_to_array
 
 N_DRAWS = 10_000
-MOVES = ("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop")
+MOVES = ("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop")
 FILL = torch.tensor([0.2, 0.6, 1.0])
 
 
@@ -94,7 +97,35 @@ def test_a_padded_crop_shifts_as_torchvision_s_does() -> None:
     assert RandomCrop(12, padding=padding)(given[0]).shape == found[0].shape
 
 
-@pytest.mark.parametrize("name", ["ResizedCrop", "PaddedCrop"])
+AFFINE: dict[str, tuple[float, Callable[[float], dict[str, Any]]]] = {
+    "Zoom": (0.5, lambda u: {"scale": 1 + 0.5 * (2 * u - 1)}),
+    "Shear": (45.0, lambda u: {"shear": [45 * (2 * u - 1), 0.0]}),
+    # torchvision's affine turns clockwise.
+    "Rotation": (45.0, lambda u: {"angle": 45 * (1 - 2 * u)}),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (33, 20), (1, 9)])
+def test_affine_maps_show_torchvision_s_pixels(name: str, height: int, width: int) -> None:
+    """The same image through many maps: all pixels of its nearest neighbour."""
+    (largest, arguments), operation, batch = AFFINE[name], STAGED[name], 60
+    given, drawn = images(1, height, width), uniforms(STAGED[name], batch).double()
+    found = operation(given.repeat(batch, 1, 1, 1), torch.full((batch,), largest), fill=FILL, position=drawn)
+    picture, fill = TF.to_pil_image(given[0]), [round(255 * one) for one in FILL.tolist()]
+    for number, image in enumerate(found):
+        moves = {
+            "angle": 0.0,
+            "translate": [0, 0],
+            "scale": 1.0,
+            "shear": [0.0, 0.0],
+            **arguments(float(drawn[number])),
+        }
+        expected = TF.affine(picture, **moves, interpolation=InterpolationMode.NEAREST, fill=fill)
+        assert torch.equal(image.mul(255).round().byte(), TF.pil_to_tensor(expected)), number
+
+
+@pytest.mark.parametrize("name", ["ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop"])
 def test_crops_at_their_identity_change_nothing(name: str) -> None:
     operation, given = STAGED[name], images(8)
     assert operation.identity is not None

@@ -76,6 +76,9 @@ def test_gray_images_have_no_colour_to_change() -> None:
 
 
 COLORS: dict[str, tuple[float, Callable[[Tensor, float], Tensor], float]] = {
+    "BrightnessJitter": (0.9, lambda image, u: TF.adjust_brightness(image, 0.1 + 1.8 * u), 1e-6),
+    # The mean grey of contrast is a whole level here, as in PIL.
+    "ContrastJitter": (0.9, lambda image, u: TF.adjust_contrast(image, 0.1 + 1.8 * u), 2e-3),
     "Hue": (0.4, lambda image, u: TF.adjust_hue(image, 0.4 * (2 * u - 1)), 1e-5),
     # torchvision weights red by 0.2989, PIL by 0.299.
     "Saturation": (0.9, lambda image, u: TF.adjust_saturation(image, 0.1 + 1.8 * u), 2e-4),
@@ -171,6 +174,8 @@ def change_of(name: str, before: Tensor, after: Tensor) -> Tensor:
     if name == "Hue":
         red, green, blue = after[:, :, 0, 0].unbind(1)
         return torch.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi)
+    if name == "BrightnessJitter":
+        return after[:, 0, 0, 0] / before[:, 0, 0, 0]
     if name == "Saturation":
         return (after - after.mean(1, keepdim=True))[:, 0, 0, 0] / (before - before.mean(1, keepdim=True))[:, 0, 0, 0]
     if name == "Gamma":
@@ -182,6 +187,7 @@ def change_of(name: str, before: Tensor, after: Tensor) -> Tensor:
     ("name", "magnitude", "color", "bounds"),
     [
         ("Hue", 0.1, (0.9, 0.2, 0.2), (-0.1, 0.1)),
+        ("BrightnessJitter", 0.3, (0.5, 0.5, 0.5), (0.7, 1.3)),
         ("Saturation", 0.3, (0.55, 0.5, 0.45), (0.7, 1.3)),
         ("Gamma", 0.7, (0.5, 0.5, 0.5), (-0.7, 0.7)),
         ("Noise", 0.1, (0.5, 0.5, 0.5), (0.0, 0.1)),

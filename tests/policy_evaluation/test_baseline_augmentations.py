@@ -154,13 +154,13 @@ def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     assert [one.row for one in epochs[1]] == [one.row for one in epochs[2]]
     assert not epochs[0]
     schedule = both()
-    dropout, decay, length, holes = zip(*OTHERS, strict=True)
+    dropout, decay, smoothing, of_inputs = zip(*OTHERS, strict=True)
     # Weight decay is searched by its logarithm.
-    means = [fmean(dropout), geometric_mean(decay), fmean(length), fmean(holes)]
+    means = [fmean(dropout), geometric_mean(decay), fmean(smoothing), fmean(of_inputs)]
     assert schedule.averaged().values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
     assert schedule.only(schedule.epochs - 1).values[0, 3:].tolist() == OTHERS[-1]
     for one in (start(schedule), middle(schedule)):
-        assert one.values[0, 3:].tolist() == pytest.approx([0.05, 5e-4, 4, 1], rel=1e-5), "where a search begins"
+        assert one.values[0, 3:].tolist() == pytest.approx([0.05, 5e-4, 0.05, 0.05], rel=1e-5), "where a search begins"
     assert all((one.values[:, 3:] == schedule.values[:, 3:]).all() for one in shuffled(schedule))
     assert not respread(schedule, 0.25).spread[:, 3:].any()
 

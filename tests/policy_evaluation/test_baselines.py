@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_trainings import one_operation, tiny_data
-from tuned_schedules import CUTOUT, DECAY, alone, both
+from tuned_schedules import DECAY, FURTHER, alone, both
 
 import hba
 from hba.config.evaluation import EvaluationConfig
@@ -161,7 +161,7 @@ def test_rows_are_called_by_file_run_folder_or_shipped_name(tmp_path: Path, monk
 def without_dropout(schedule: Schedule) -> Schedule:
     """For networks that have no module fc1."""
     space, first = schedule.space, schedule.space.n_of_policy
-    tuned = SearchSpace(space.operations, space.copies, space.count_probabilities, regularizers=(DECAY, *CUTOUT))
+    tuned = SearchSpace(space.operations, space.copies, space.count_probabilities, regularizers=(DECAY, *FURTHER))
     return Schedule(tuned, np.delete(schedule.values, first, axis=1), spread=np.delete(schedule.spread, first, axis=1))
 
 

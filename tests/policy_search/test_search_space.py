@@ -8,13 +8,14 @@ import pytest
 import torch
 from own_operations import DARKEN, GAMMA
 from search_problems import SMALL_SETTINGS, StopAfter, small_data
+from search_steps import algorithm_of, begun
 from torch import Tensor
 
 import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import SPACES, randaugment
+from hba.policy.spaces import SPACES, randaugment, search_space
 from hba.schedule.summary import start_of
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -61,6 +62,33 @@ def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> Non
         run(tmp_path, resume=True, start="HorizontalFlip=0.5")
     with pytest.raises(SettingsError, match="HorizontalFlip"):
         run(space=SearchSpace(), start="HorizontalFlip=0.5")
+
+
+@pytest.mark.parametrize("algorithm", ["stn", "delta-stn", "lookahead"])
+def test_operations_of_the_space_stn_act_on_every_image(algorithm: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"space": "stn", "algorithm": algorithm, "epochs": 3, "train_steps": 1}
+    settings |= {"lambda_learning_rate": 0.1, "learning_rate": 0.001, "warm_up_epochs": 0}
+    whole = found(run(**settings))
+    is_probability = np.array([name.endswith(".probability") for name in whole.space.names])
+    assert is_probability.sum() == 9
+    assert (whole.values[:, is_probability] == 1).all()
+    assert (whole.values[-1, ~is_probability] != whole.values[0, ~is_probability]).all()
+    run(tmp_path, **settings, callback=StopAfter(1))
+    np.testing.assert_array_equal(found(run(tmp_path, **settings, resume=True)).values, whole.values)
+    began = start_of(hba.load_policy(tmp_path))
+    assert began is not None
+    assert (began[is_probability] == 1).all()
+
+
+def test_what_is_not_searched_has_no_noise_and_stays() -> None:
+    """Noise on a probability that is fixed would only disturb the response of the weights."""
+    task, state = begun(search_space("stn", ["Hue", "Zoom"]), algorithm="stn", warm_up_epochs=0)
+    assert task.space.names[::2] == ("Zoom.probability", "Hue.probability")
+    assert (task.noise(5, state.generator) != 0).all(dim=0).tolist() == [False, True] * 2
+    before = state.lam.detach().clone()
+    for _ in range(4):
+        algorithm_of(task).step(task, state)
+    assert (state.lam != before).tolist() == [False, True] * 2
 
 
 def test_your_own_operation_is_searched_resumed_saved_and_loaded(

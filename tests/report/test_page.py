@@ -105,7 +105,8 @@ def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> No
             assert row[0] in labels_of(page) or row[0].split(".")[0] in labels_of(page)
         assert ("An image gets" in page.text) == (name == "both")
         assert not [one for one in page.tables if len(one) < 2], "no table is empty"
-    assert "Not shown, because they act elsewhere: dropout.dropout, weight_decay." in page_in(tuned / "both").text
+    hidden = "Not shown, because they act elsewhere: dropout.dropout, weight_decay, input_dropout.rate."
+    assert hidden in page_in(tuned / "both").text
 
 
 def test_stages_and_mixing_are_named(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tuned_schedules import alone, both, staged
 
 import hba
 from hba.errors import ScheduleError
-from hba.operations import OPERATIONS, Operation, register_operation
+from hba.operations import OPERATIONS, STAGED, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.regularizer import Hyperparameter
@@ -62,22 +62,49 @@ def test_golden_files_of_all_versions_load_with_their_values() -> None:
     assert two.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5), searches_count=True)
     np.testing.assert_array_equal(two.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]])
     np.testing.assert_array_equal(two.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]])
+    rows = (*PAIR, STAGED["Erase"].with_range((0.0, 1.0)))
     tuned = (
         Hyperparameter("dropout.features.fc1", 0.0, 0.95, 0.05),
         Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log"),
-        Hyperparameter("cutout.length", 0, 24, 4, whole=True, unit="pixels"),
     )
-    assert three.space == SearchSpace(PAIR, 1, (0.2, 0.8), True, tuned)
-    np.testing.assert_array_equal(
-        three.values, [[0.05, 1.5, 0.05, 0.8, 0.05, 5e-4, 4.0], [1.0, 30.0, 0.0, 0.9, 0.3125, 1e-6, 6.5]]
-    )
-    np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0]] * 2)
+    assert three.space == SearchSpace(rows, 1, (0.2, 0.8), True, tuned)
+    # One square of 4 of 32 pixels covers less than the least rectangle; one of 6 does not.
+    erased = [[1, 0.02], [1, 2 * (6 / 32) ** 2 - 0.02]]
+    first, second = [[0.05, 1.5, 0.05, *erased[0], 0.8], [1.0, 30.0, 0.0, *erased[1], 0.9]]
+    np.testing.assert_allclose(three.values, [[*first, 0.05, 5e-4], [*second, 0.3125, 1e-6]], rtol=1e-12)
+    np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0, 0]] * 2)
     assert four.space == staged().space
     np.testing.assert_array_equal(four.values, staged().values)
-    for schedule, version in ((two, 2), (three, 3), (four, 4)):
+    for schedule, version in ((two, 2), (four, 4)):
         assert json.loads(schedule.text()) == golden(version)
     space = {**golden(1)["space"], "searches_count": False}
     assert json.loads(one.text()) == {**golden(1), "version": 2, "spread": 0.0, "space": space}
+
+
+def test_regularizers_of_images_in_version_3_are_operations_now() -> None:
+    """The file was written when jitter, affine, cutout and input noise were regularizers, for images of 16x16."""
+    schedule = Schedule.load(GOLDEN / "schedule-v3-images.json")
+    space, last = schedule.space, dict(zip(schedule.space.names, schedule.values[-1].tolist(), strict=True))
+    assert [one.name for one in space.regularizers] == ["dropout.fc1", "input_dropout.rate"]
+    assert [one.name for one in space.operations] == [
+        "Zoom", "Shear", "Rotation", "PaddedCrop", "Rotate", "Invert",
+        "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Noise", "Erase",
+    ]  # fmt: skip
+    magnitudes = {
+        "Zoom": 0.4, "Shear": 20.0, "Rotation": 30.0, "PaddedCrop": 0.25, "Rotate.1": 12.0,
+        "BrightnessJitter": 0.25, "ContrastJitter": 0.5, "Saturation": 0.75, "Hue": 0.2,
+        # An input deviation of 0.12 is 0.03 in [0, 1], of which U(0, m) has the root mean square m / sqrt(3).
+        "Noise": 0.03 * 3**0.5,
+        # Two squares of 6 pixels; U(0.02, m) of the area has a mean of (m + 0.02) / 2.
+        "Erase": 2 * 2 * (6 / 16) ** 2 - 0.02,
+    }  # fmt: skip
+    assert {name: last[f"{name}.magnitude"] for name in magnitudes} == pytest.approx(magnitudes)
+    assert all(last[f"{one.name}.probability"] == 1 for one in space.operations if one.stage != "walk")
+    assert last["dropout.fc1"] == 0.31
+    assert {name for name, one in zip(space.names, schedule.spread[0], strict=True) if one} == {"Rotate.1.magnitude"}
+    again = loaded(schedule.text())
+    assert json.loads(schedule.text())["version"] == 4
+    assert again.values.tobytes() == schedule.values.tobytes()
 
 
 def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:

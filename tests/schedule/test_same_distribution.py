@@ -43,7 +43,10 @@ def evaluated(schedule: Schedule, images: Tensor, seed: int) -> Tensor:
     return augment(images, torch.Generator().manual_seed(seed))
 
 
-ROUNDED = ("ResizedCrop", "Contrast", "Hue", "Saturation", "Gamma", "Gray", "Blur", "Noise", "Perspective", "Elastic")
+ROUNDED = (
+    *("ResizedCrop", "Contrast", "BrightnessJitter", "ContrastJitter", "Hue", "Saturation", "Gamma", "Gray"),
+    *("Blur", "Noise", "Perspective", "Elastic"),
+)
 """Operations whose result is no whole level; what comes after them makes more of the rounding."""
 
 FORMS: dict[str, Callable[[Tensor], Any]] = {

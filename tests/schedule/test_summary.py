@@ -224,11 +224,11 @@ def test_regularizers_have_their_values_and_where_they_began() -> None:
     for schedule in (both(), alone()):
         found = summarize_regularizers(schedule)
         assert tuple(one.hyperparameter.name for one in found) == NAMES
-        for one, values, began in zip(found, np.array(OTHERS).T, (0.05, 5e-4, 4, 1), strict=True):
+        for one, values, began in zip(found, np.array(OTHERS).T, (0.05, 5e-4, 0.05, 0.05), strict=True):
             assert (one.values, one.began) == (tuple(values), began)
     assert summarize_regularizers(both().without_regularizers()) == ()
     row = {"Rotate.1.probability": 0.5, "dropout.fc1": 0.4, "weight_decay": 1e-3}
     elsewhere = both(settings={"init_from": {"schedule": "earlier", "values": row}})
-    assert [one.began for one in summarize_regularizers(elsewhere)] == [0.4, 0.001, 4, 1]
+    assert [one.began for one in summarize_regularizers(elsewhere)] == [0.4, 0.001, 0.05, 0.05]
     assert reach(both(spread=0.5), 2) == reach(both(spread=0.5).without_regularizers(), 2)
     assert (reach(alone(), 0), changes(alone(), 2)) == (({}, (1.0,)), [])
