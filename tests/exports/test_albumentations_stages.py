@@ -87,7 +87,10 @@ def both(name: str, magnitude: float, n: int = 2000) -> tuple[np.ndarray, np.nda
     return found, own.mul(255).permute(0, 2, 3, 1).numpy()
 
 
-CHANGES = {"Hue": 0.1, "Saturation": 0.7, "Gamma": 0.8, "Gray": 0.0, "Blur": 0.08, "Noise": 0.1, "Jpeg": 20.0}
+CHANGES = {
+    **{"Zoom": 0.5, "Shear": 40.0, "Rotation": 40.0, "BrightnessJitter": 0.5, "ContrastJitter": 0.5},
+    **{"Hue": 0.1, "Saturation": 0.7, "Gamma": 0.8, "Gray": 0.0, "Blur": 0.08, "Noise": 0.1, "Jpeg": 20.0},
+}
 
 
 @pytest.mark.parametrize("name", [*CHANGES, "Erase"])
