@@ -47,6 +47,11 @@ BY_DATASET = dict.fromkeys((name for one in SEARCH_PRESETS.values() for name in 
 BY_DATASET["image_size"] = "{}"  # says so itself
 BUDGET = "Choose the number of epochs so that the search ends within this time: 90s, 20m, 1h30m."
 
+JOBS = (
+    "With --seeds: searches at a time. [default: 1] Else with --algorithm race: forks at a time. [default: on a CPU "
+    "one per thread, else 1]"
+)
+
 
 @click.command(
     cls=SectionedCommand,
@@ -68,8 +73,8 @@ BUDGET = "Choose the number of epochs so that the search ends within this time: 
 @click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
 @number_option("--seeds", help="Number of searches, with seeds from --seed on, each in its own folder in --out.")
-@number_option("--jobs", default=1, help="With --seeds: searches at a time. [default: 1]")
-@click.option("--cluster", metavar="ADDRESS", help="With --seeds: search on a running Ray cluster, or auto.")
+@number_option("--jobs", help=JOBS)
+@click.option("--cluster", metavar="ADDRESS", help="With --seeds or race: search on a running Ray cluster, or auto.")
 @operations_file_option
 def search(data: str | None, out: Path | None, seeds: int | None, **options: Any) -> None:
     """Search an augmentation schedule for DATA.
@@ -79,19 +84,18 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
     paths and labels; a .npz file of arrays; a folder that the library datasets has saved; or one that `hba prepare`
     has written.
     """
-    jobs, cluster, tensorboard = (options.pop(name) for name in ("jobs", "cluster", "tensorboard"))
+    jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
     several = seeds is not None or bool(options["resume"] and out is not None and seed_folders(out))
     if several and tensorboard:
         raise SettingsError("--tensorboard is for one search; omit --seeds, or --tensorboard")
-    if not several and (jobs != 1 or cluster is not None):
-        raise SettingsError("--jobs and --cluster are for several searches; add --seeds")
     preset, settings = options["preset"], given(options)
     name = "search" if options["config"] else find_preset(preset)["data"] if preset else "digits"
     with joined(), run_folder(out, run_name(data or name), resume=options["resume"]) as folder:
         if several:
-            finished = _search_seeds(data, folder, seeds=seeds, jobs=jobs, cluster=cluster, **settings)
+            jobs = 1 if jobs is None else jobs
+            finished = _search_seeds(data, folder, seeds=seeds, jobs=jobs, **settings)
         else:
-            finished = _search_once(data, folder, tensorboard=tensorboard, **settings)
+            finished = _search_once(data, folder, tensorboard=tensorboard, jobs=jobs, **settings)
     if not finished:
         raise SystemExit(INTERRUPTED)
 

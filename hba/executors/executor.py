@@ -20,6 +20,7 @@ import torch
 import torch.multiprocessing
 from torch import Tensor
 
+from hba.data.images import Images, LabelledImages, LazySplit
 from hba.distributed.process_info import size
 from hba.errors import RunError, SettingsError
 from hba.operations import register_operation, registered_operations
@@ -53,6 +54,10 @@ class Shared:
     prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
 
 
+def nothing() -> None:
+    """What is called where nobody listens."""
+
+
 class Executor:
     """Runs tasks. device: of each task. n_jobs: tasks at a time."""
 
@@ -74,10 +79,13 @@ class Executor:
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
+    ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
+        on_step is called here for each step of any task, on_wait several times a second while no task runs in this
+        process; an error that they raise ends all tasks. All processes have ended when the generator has, or is closed.
         Raises what a task raised, after the results that arrived at the same time, and RunError where a process or
         machine is lost for good.
         """
@@ -87,7 +95,9 @@ class Executor:
 class SerialExecutor(Executor):
     """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
+    ) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
@@ -96,13 +106,16 @@ class SerialExecutor(Executor):
 class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
+    ) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
         arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), n_steps)
 
         def report_steps() -> None:
             nonlocal n_reported
+            on_wait()
             # Without the lock, which a process that was killed may hold for ever.
             for _ in range(n_steps.get_obj().value - n_reported):
                 n_reported += 1
@@ -128,9 +141,7 @@ class ProcessExecutor(Executor):
             pool.shutdown(cancel_futures=True)
 
 
-def results_of(
-    futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
-) -> Iterator[tuple[int, Any]]:
+def results_of(futures: Mapping[Future[Any], int], report_steps: Callable[[], None]) -> Iterator[tuple[int, Any]]:
     """The number and the result of each future, as they end. report_steps: called several times a second meanwhile."""
     waiting = set(futures)
     while waiting:
@@ -139,6 +150,25 @@ def results_of(
         # Errors last, so that what ended at the same time is kept.
         for future in sorted(done, key=lambda one: one.exception() is not None):
             yield futures[future], future.result()
+
+
+def tensors_of(split: Images | LazySplit) -> Tensors:
+    """Images and labels; SettingsError for images that stay in their files."""
+    images = split.opened()
+    if not isinstance(images, LabelledImages):
+        raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
+    return images.images, images.labels
+
+
+def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torch.device | None) -> int:
+    """How many tasks run at a time on this machine: no more than there are. device: None for a cluster.
+
+    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU, within torchrun, and for streamed images.
+    """
+    if asked is None:
+        is_cpu = device is not None and device.type == "cpu"
+        asked = torch.get_num_threads() if is_cpu and isinstance(images, LabelledImages) and size() == 1 else 1
+    return max(1, min(asked, n_tasks))
 
 
 def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:

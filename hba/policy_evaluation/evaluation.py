@@ -13,7 +13,7 @@ from torch import nn
 
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
 from hba.data.config import DataConfig, resolved_data
-from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit
+from hba.data.images import EvaluationData, LabelledImages, LazySplit
 from hba.data.labels import error_note
 from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data, name_of_dataset
 from hba.data.reading import save_left_out
@@ -27,7 +27,7 @@ from hba.distributed.collectives import (
 )
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import DivergedError, SettingsError
-from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors
+from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors, number_of_jobs, tensors_of
 from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
@@ -127,7 +127,7 @@ def evaluate(
         if size() > 1:
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
             check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
-        n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images, device)
+        n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
         return _train_all(run, respread(main, used.spread), executor, callback, notes)
 
@@ -260,7 +260,7 @@ def _shared(executor: Executor, data: EvaluationData) -> Shared:
     if isinstance(executor, SerialExecutor):
         return Shared(data)
     value = (data.name, data.class_names, str(executor.device))
-    return Shared(value, (*_tensors(data.train), *_tensors(data.test)), _data)
+    return Shared(value, (*tensors_of(data.train), *tensors_of(data.test)), _data)
 
 
 def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
@@ -269,24 +269,6 @@ def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> Evaluati
     device, (images, labels, test_images, test_labels) = find_device(device_name), tensors
     test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
     return EvaluationData(name, class_names, LabelledImages(images, labels).to(device), test)
-
-
-def _tensors(split: Images | LazySplit) -> Tensors:
-    images = split.opened()
-    if not isinstance(images, LabelledImages):
-        raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
-    return images.images, images.labels
-
-
-def number_of_jobs(asked: int | None, n_trainings: int, data: EvaluationData, device: torch.device | None) -> int:
-    """How many trainings run at a time on this machine: no more than there are. device: None for a cluster.
-
-    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU, within torchrun, and for streamed images.
-    """
-    if asked is None:
-        is_cpu = device is not None and device.type == "cpu"
-        asked = torch.get_num_threads() if is_cpu and isinstance(data.train, LabelledImages) and size() == 1 else 1
-    return max(1, min(asked, n_trainings))
 
 
 def settle(

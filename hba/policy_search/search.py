@@ -30,6 +30,8 @@ from hba.distributed.collectives import (
 from hba.distributed.process_info import is_first, single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
+from hba.executors.executor import Executor
+from hba.executors.ray_executor import check_one_way, connected
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import started
@@ -38,6 +40,7 @@ from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchRe
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_config
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
+from hba.policy_search.forks import ForkingTrainer, fork_executor
 from hba.policy_search.trainer import SearchTrainer
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
@@ -63,6 +66,8 @@ def search(
     progress: bool = False,
     budget_seconds: float | None = None,
     config: str | Path | None = None,
+    jobs: int | None = 1,
+    cluster: str | None = None,
     **settings: Any,
 ) -> SearchResult:
     """Search an augmentation schedule in one training, by the setting `algorithm`.
@@ -78,7 +83,8 @@ def search(
     what that means). progress: show a bar in a terminal or a notebook. budget_seconds: choose `epochs` so that the
     search ends within this time on this machine, counted from the call. Some steps are measured first, which does not
     change what the search finds. config: the config.json of an earlier search, or its folder, whose settings, except
-    for the device, replace the defaults.
+    for the device, replace the defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where,
+    as in hba.evaluate.
 
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
@@ -86,6 +92,7 @@ def search(
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
     saved in `out`.
     """
+    check_one_way(jobs, cluster)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")
     fit = None
@@ -101,9 +108,16 @@ def search(
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
+        searched = space if isinstance(space, SearchSpace) else chosen.search_space()
+        if (jobs not in (None, 1) or cluster is not None) and not chosen.algorithm.n_forks(searched):
+            what = f"one search with the algorithm {chosen.algorithm.name} has no parts that run side by side"
+            raise SettingsError(f"{what}: omit jobs and cluster, or choose several --seeds, or race")
         if not resume:
             broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
-        return _search(data, chosen, settings, custom_components(network, space), folder, callback, fit)
+        with connected(cluster) as machines:
+            executor = partial(fork_executor, jobs, machines)
+            own = custom_components(network, space)
+            return _search(data, chosen, settings, own, folder, callback, fit, executor)
 
 
 def chosen_config(
@@ -177,6 +191,7 @@ def _search(
     folder: RunFolder | None,
     callback: SearchCallback,
     fit: Callable[..., ImageSearchContext] | None,
+    executor_for_forks: Callable[[ImageSearchContext], Executor | None],
 ) -> SearchResult:
     """Read the images, make everything that the search needs, and run it.
 
@@ -207,7 +222,8 @@ def _search(
         check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
             context = fit(context)
-        trainer = SearchTrainer(context, folder)
+        executor = executor_for_forks(context)
+        trainer = SearchTrainer(context, folder) if executor is None else ForkingTrainer(context, folder, executor)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.
             folder.write_config(context.config.flat(), list(own))

@@ -77,9 +77,7 @@ class SearchTrainer:
             self.load(saved)
             restore(self.history, saved["history"])
             self.notes = () if algorithm.is_fixed else extend_epochs(context.task, self.state, self.history)
-        # Whole epochs, which may have ended in another order, and a part of one.
-        per_epoch = self.state.steps_per_epoch
-        self.n_steps = len(self.history.rows) * per_epoch + self.state.step % per_epoch
+        self.count_steps()
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
@@ -117,6 +115,11 @@ class SearchTrainer:
         result = self._result(plan.notes, finished=state.step == total_steps)
         callback.search_ended(result)
         return result
+
+    def count_steps(self) -> None:
+        """Set n_steps to that of all epochs that have ended, which need not be the first ones, and of a part of one."""
+        per_epoch = self.state.steps_per_epoch
+        self.n_steps = len(self.history.rows) * per_epoch + self.state.step % per_epoch
 
     def advance(self, callback: SearchCallback) -> None:
         """One training step, and what follows at the end of an epoch."""

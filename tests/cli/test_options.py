@@ -131,10 +131,10 @@ def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.Mo
     assert set(EvaluationConfig.model_fields) - {"val_size"} <= {one.name for one in command_of("evaluate").params}
     # With a folder, the command does not check the settings, some of which exclude each other.
     found = passed_on(monkeypatch, "search", "digits", "--out", "new", *as_options(VALUES))
-    expected = {**VALUES, "resume": False, "paper": False}
+    expected = {**VALUES, "resume": False, "paper": False, "jobs": None}
     assert found == expected
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
-    assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False}
+    assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False, "jobs": None}
     own = {"jobs": None, "resume": False, "allow_seen": False}
     assert passed_on(monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0") == {
         **own,

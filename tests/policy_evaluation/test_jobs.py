@@ -19,9 +19,9 @@ import hba
 import hba.data.folder
 from hba.data.reading import Levels
 from hba.errors import DivergedError, RunError, SettingsError
+from hba.executors.executor import number_of_jobs
 from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
-from hba.policy_evaluation.evaluation import number_of_jobs
 from hba.training.metrics import Measured
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -156,7 +156,7 @@ def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
         *((None, 9, CPU, 3), (None, 2, CPU, 2), (None, 9, GPU, 1), (None, 0, CPU, 1)),
         *((1, 9, CPU, 1), (4, 9, GPU, 4), (12, 9, CPU, 9)),
     ):
-        assert number_of_jobs(asked, n_trainings, tiny_data(), device) == expected
+        assert number_of_jobs(asked, n_trainings, tiny_data().train, device) == expected
     for wrong in ({"jobs": 0}, {"jobs": 2, "cluster": "auto"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
             hba.evaluate(INVERT, "no/such/folder", **wrong)
