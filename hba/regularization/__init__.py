@@ -1,1 +1,1 @@
-"""What is tuned beside operations: on images, inside the network, and in the loss."""
+"""What is tuned beside operations: at the input of the network, inside of it, and in the loss."""
