@@ -230,5 +230,5 @@ def print_end(result: hba.SearchResult, folder: Path, command: str, evaluation: 
     if result.finished:
         say(f"Next, see whether it helps:\n  {shlex.join(evaluation)}{operations_file_arguments()}")
     else:
-        epochs = "the first epoch" if result.schedule is None else f"epoch {result.schedule.epochs + 1}"
+        epochs = "the first epoch" if result.schedule is None else f"epoch {len(result.metrics) + 1}"
         say(f"Stopped before the end of {epochs}. {resume_line(command, folder)}")

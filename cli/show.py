@@ -13,6 +13,7 @@ from hba.errors import SettingsError
 from hba.operations.operation import STAGES
 from hba.report.findings import change_table, network_measured, of_walk, regularizer_table, schedule_lines
 from hba.report.over_seeds import Over, OverSeeds
+from hba.report.race import RaceFindings
 from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
@@ -54,7 +55,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         out = out or (path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png"))
         if loaded.space.operations:
             _print_operations(schedule, loaded)
-        print_findings(loaded)
+        print_findings(loaded, changes=loaded.epochs > 1)
     if out is not None:
         draw_schedule(loaded, out)
         say(f"Picture: {out}", err=as_json)
@@ -126,14 +127,15 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         printer.print(f"Magnitudes are in {units}.")
 
 
-def print_findings(schedule: Schedule) -> None:
-    """What a search changed and found."""
+def print_findings(schedule: Schedule, *, changes: bool = True) -> None:
+    """What a search changed and found. changes: whether with a table of the former."""
     printer, (title, changed) = console(), change_table(schedule)
     if schedule.space.regularizers:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
-    if changed.rows:
+    if changed.rows and changes:
         printer.print(table(*changed, title))
-    for line in schedule_lines(schedule):
+    race = RaceFindings.of(schedule.provenance)
+    for line in (*(race.sentences if race else ()), *schedule_lines(schedule)):
         printer.print(line)
 
 

@@ -110,9 +110,9 @@ def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
 
 def _of_finished_search(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """All numbers, and None, of a provenance, which any program may have written, and of its settings; empty for an
-    unfinished search.
+    unfinished search, and for one of several legs, which has many networks.
     """
     settings = provenance.get("settings")
-    flat = {**settings, **provenance} if isinstance(settings, dict) else {}
+    flat = {**settings, **provenance} if isinstance(settings, dict) and "legs" not in provenance else {}
     found = {name: one for name, one in flat.items() if one is None or number_of(one, 0, LARGEST_COUNT) is not None}
     return found if found.get("epochs") and found["epochs"] == found.get("epochs_finished") else {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from hba.errors import SettingsError
 from hba.report.findings import error_definition, share_of
 from hba.report.page import settings_facts
+from hba.report.race import leg_ends
 from hba.report.results import mean_of
 from hba.report.run import Run
 from hba.report.tables import Table
@@ -64,9 +65,9 @@ def _settings(run: Run) -> Cells:
 
 
 def _validation(run: Run) -> Cells:
-    """Loss and error after the last epoch that was validated."""
+    """Loss and error after the last epoch that was validated; not of a race, which has many networks."""
     losses = {} if run.search is None else run.search.measured("val_loss")
-    if run.search is None or not losses:
+    if run.search is None or not losses or leg_ends(run.search.schedule.provenance):
         return {}
     errors, meaning = run.search.measured("val_error_percent"), error_definition(run.search.schedule.provenance)
     found = {"epoch": f"{max(losses)}", "loss": f"{losses[max(losses)]:.3f}"}

@@ -7,15 +7,17 @@ page from light to dark. Texts stay texts, in the page's font. Matplotlib is imp
 import base64
 import dataclasses
 import io
+import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
+from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult
 from hba.report.samples import Samples
 from hba.schedule.pictures import COLORS, Panel, augmented_copies, shown
@@ -107,7 +109,7 @@ def augmented_images(schedule: Schedule, samples: Samples) -> Iterator[tuple[str
             for image, name, copies in zip(samples.images, samples.class_names, rows, strict=True)
             for pixels, caption in ((image / 255, name), *copies)
         ]
-        yield f"Epoch {epoch + 1}", cells
+        yield f"Epoch {epoch + 1}" if schedule.epochs > 1 else "", cells
 
 
 def _png(levels: Tensor) -> str:
@@ -122,8 +124,13 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def metrics_figure(title: str, lines: Mapping[str, Mapping[int, float]], digits: int) -> Markup:
-    """Lines over epochs by name, with dots where they were measured in some epochs only."""
+def metrics_figure(
+    title: str, lines: Mapping[str, Mapping[int, float]], digits: int, ends: Sequence[int] = ()
+) -> Markup:
+    """Lines over epochs by name, with dots where they were measured in some epochs only.
+
+    ends: the last epochs of the legs of a search, after which the lines begin anew.
+    """
 
     def draw(figure: "Figure") -> None:
         figure.subplots_adjust(0.1, 0.17, 0.97, 0.97)
@@ -131,9 +138,12 @@ def metrics_figure(title: str, lines: Mapping[str, Mapping[int, float]], digits:
         for (name, line), color in zip(lines.items(), (COLORS["magnitude"], COLORS["probability"]), strict=False):
             epochs = sorted(line)
             shown = [epochs[index] for index in spaced(len(epochs), 200)]
-            dot = "." if len(epochs) == 1 or len(epochs) <= epochs[-1] - epochs[0] else ""
-            label = f"{name} {line[epochs[-1]]:.{digits}f}"
-            axes.plot(shown, [line[n] for n in shown], dot, linestyle="-", color=color, label=label)
+            dot = "." if ends or len(epochs) == 1 or len(epochs) <= epochs[-1] - epochs[0] else ""
+            label = name if ends else f"{name} {line[epochs[-1]]:.{digits}f}"
+            joined = sorted([*((n, line[n]) for n in shown), *((end + 0.5, math.nan) for end in ends)])
+            axes.plot(*zip(*joined, strict=True), dot, linestyle="-", color=color, label=label)
+        for end in ends[:-1]:
+            axes.axvline(end + 0.5, color=RULE, linewidth=0.8)
         axes.set_ylim(bottom=0)
         axes.spines["right"].set_visible(False)
         axes.set_xlabel("epoch")
@@ -149,23 +159,50 @@ def differences_figure(results: EvaluationResult) -> Markup | None:
     found = {name: one for name, one in results.differences.items() if one is not None}
     if not found:
         return None
+    rows = {}
+    for name, one in found.items():
+        low, high = one.interval or (one.mean, one.mean)
+        rows[name] = (one.mean, low, high, BETTER if high < 0 else WORSE if low > 0 else MUTED)
+    words = "; ".join(
+        f"the schedule minus {name}: {points(one.mean, one.interval)} points" for name, one in found.items()
+    )
+    return intervals_figure(rows, f"{printable(results.rows[0].name)} minus this, points", words)
+
+
+def intervals_figure(
+    rows: Mapping[str, tuple[float, float, float, str]], label: str, words: str, limit: float = 0.0
+) -> Markup:
+    """A dot and an interval for each name. rows: the number, both ends and the color. limit: where a line stands."""
 
     def draw(figure: "Figure") -> None:
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
-        for place, one in enumerate(found.values()):
-            low, high = one.interval or (one.mean, one.mean)
-            color = BETTER if high < 0 else WORSE if low > 0 else MUTED
+        for place, (number, low, high, color) in enumerate(rows.values()):
             axes.plot([low, high], [place, place], color=color, linewidth=2)
-            axes.plot(one.mean, place, "o", color=color, ms=4)
-        axes.axvline(0, color=INK, linewidth=0.8)
-        axes.set_xlabel(f"{printable(results.rows[0].name)} minus this, points")
-        axes.set_yticks(range(len(found)), [printable(name) for name in found])
-        axes.set_ylim(len(found) - 0.5, -0.5)
+            axes.plot(number, place, "o", color=color, ms=4)
+        axes.axvline(limit, color=INK, linewidth=0.8)
+        axes.set_xlabel(label)
+        axes.set_yticks(range(len(rows)), [printable(name) for name in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="x", color=RULE, linewidth=0.5)
         axes.spines["right"].set_visible(False)
 
-    words = "; ".join(
-        f"the schedule minus {name}: {points(one.mean, one.interval)} points" for name, one in found.items()
-    )
-    return svg(draw, words, 4.7, 0.6 + 0.32 * len(found))
+    return svg(draw, words, 4.7, 0.6 + 0.32 * len(rows))
+
+
+def race_figures(found: RaceFindings) -> dict[str, Markup]:
+    """Of symmetries and of forks, with what is taken in green; bars reach one standard error to either side."""
+    made, of_symmetries = {}, (100, "lost of what was learned, %", 100 * found.largest_gap)
+    for kind, measured, taken, (scale, label, limit) in (
+        ("symmetries", found.symmetries, found.taken, of_symmetries),
+        ("forks", found.forks, (found.winner,), (1, "validation loss minus that of none, nats", 0.0)),
+    ):
+        rows, words = {}, []
+        for name, (number, error) in measured.items():
+            if math.isfinite(number + error):
+                ends = (scale * (number - error), scale * (number + error))
+                rows[name] = (scale * number, *ends, BETTER if name in taken else MUTED)
+                words.append(f"{name}: {scale * number:.3f} ({ends[0]:.3f} to {ends[1]:.3f})")
+        if rows:
+            made[kind] = intervals_figure(rows, label, "; ".join(words), limit)
+    return made

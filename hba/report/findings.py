@@ -19,6 +19,7 @@ from hba.schedule.summary import (
     key_epochs,
     reach,
     start_of,
+    summarize,
     summarize_regularizers,
 )
 from hba.utils.text import count_of, counted, number_of, percent
@@ -42,7 +43,12 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 
 def change_table(schedule: Schedule) -> tuple[str, Table]:
-    """A title and the operations that changed most. No rows where nothing moved."""
+    """A title and the operations that changed most. No rows where nothing moved.
+
+    Of a single row that no search has moved, all operations that it applies.
+    """
+    if is_single(schedule):
+        return "The policy", policy_table(schedule)
     last, space, steps = schedule.epochs - 1, schedule.space, count_of(schedule.provenance.get("policy_steps"))
     shares, rows = reach(schedule, last).shares, []
     for change in changes(schedule, last)[:N_CHANGES]:
@@ -59,6 +65,23 @@ def change_table(schedule: Schedule) -> tuple[str, Table]:
     return f"{since}, changed most{note}", Table(
         ("operation", "probability", "magnitude", "share of images"), tuple(rows)
     )
+
+
+def is_single(schedule: Schedule) -> bool:
+    """Whether it is one policy for all epochs, not the course of a search."""
+    return schedule.epochs == 1 and start_of(schedule) is None
+
+
+def policy_table(schedule: Schedule) -> Table:
+    """The operations that a schedule of one row applies, as means over copies."""
+    shares, rows = reach(schedule, 0).shares, []
+    for one in summarize(schedule, (0,)):
+        if shares[one.operation.name] > 0:
+            magnitudes = ", ".join(f"{copy:.3g}" for copy in (one.shown_magnitudes or ((),))[0])
+            magnitude = f"{magnitudes} {one.operation.unit or ''}".strip() or "-"
+            share = share_of(one.operation, shares)
+            rows.append((one.operation.name, f"{one.probability[0]:.2f}", magnitude, share))
+    return Table(("operation", "probability", "magnitude", "share of images"), tuple(rows))
 
 
 def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
@@ -87,7 +110,7 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     """
     space, origin = schedule.space, schedule.provenance
     found = [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
-    if space.searches_count:
+    if space.searches_count and schedule.epochs > 1:
         shares = ", ".join(
             f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"
             for epoch in key_epochs(schedule)
@@ -113,7 +136,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     mean = sum(number * share for number, share in enumerate(numbers))
     staged = [shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)]
     got = f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f} on average"
-    if not space.walk:
+    if not space.walk or numbers[0] == 1:
         got = f"{sum(staged):.2f} operations on average"
     elif staged:
         got += f", and {sum(staged):.2f} of the other stages"
@@ -126,8 +149,10 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     """Validation error in percent of the search network after its last epoch, by that epoch, counted from 1.
 
-    Empty where the provenance, which may come from elsewhere, does not have it.
+    Empty where the provenance, which may come from elsewhere, does not have it, and for a race, which has many.
     """
+    if "legs" in provenance:
+        return {}
     epoch = count_of(provenance.get("epochs_finished"), least=1)
     error = number_of(provenance.get("val_error_percent"), 0, 100)
     return {} if epoch is None or error is None else {epoch: error}

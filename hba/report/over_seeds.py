@@ -9,6 +9,7 @@ import numpy as np
 
 from hba.errors import RunError
 from hba.report.findings import network_measured
+from hba.report.race import RaceFindings, leg_ends
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers
@@ -71,8 +72,7 @@ class OverSeeds:
         schedules, left_out = {}, []
         for seed, path in sorted(seed_folders(folder).items()):
             schedule = Schedule.load(path / POLICY_NAME) if (path / POLICY_NAME).exists() else None
-            settings = {} if schedule is None else schedule.provenance.get("settings") or {}
-            if schedule is not None and settings.get("epochs", schedule.epochs) == schedule.epochs:
+            if schedule is not None and _has_ended(schedule):
                 schedules[seed] = schedule
             else:
                 left_out.append(f"{PREFIX}{seed}")
@@ -112,18 +112,29 @@ class OverSeeds:
     def sentences(self) -> tuple[str, ...]:
         """What a person should take from it."""
         found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
+        races = {seed: RaceFindings.of(one.provenance) for seed, one in self.schedules.items()}
+        for seed, race in races.items():
+            if race is not None:
+                found.append(f"Seed {seed} takes {', '.join(race.taken) or 'no augmentation'}.")
         if self.agreement is not None:
             found.append(
                 f"{counted(len(self.schedules), 'search', 'searches')} moved the probabilities of operations alike by "
                 f"{self.agreement:.2f} (Spearman's correlation; 1 is the same order, 0 is chance)."
             )
-        if self.operations:
+        if self.operations and None in races.values():
             alike = ", ".join(one.name for one in self.operations if one.moved_alike) or "none"
             found.append(
                 "Probabilities that moved by more than seeds differ (95 % intervals, each by itself): "
                 f"{alike}; what became of the others may be chance."
             )
         return tuple(found)
+
+
+def _has_ended(schedule: Schedule) -> bool:
+    origin = schedule.provenance
+    if ends := leg_ends(origin):
+        return bool(origin.get("epochs_finished") == ends[-1])
+    return bool((origin.get("settings") or {}).get("epochs", schedule.epochs) == schedule.epochs)
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:

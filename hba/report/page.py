@@ -12,6 +12,7 @@ from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
 from hba.report import figures, findings, tables
+from hba.report.race import RaceFindings, leg_ends
 from hba.report.results import EvaluationResult
 from hba.report.run import EVALUATED_NAME, Run, SearchFiles
 from hba.report.samples import SAMPLES_NAME, Samples
@@ -95,12 +96,13 @@ def _title(run: Run) -> str:
 
 def _standfirst(search: SearchFiles) -> str:
     """One or two sentences under the title."""
-    n_epochs, origin = search.schedule.epochs, search.schedule.provenance
+    origin = search.schedule.provenance
+    n_epochs, legs = count_of(origin.get("epochs_finished")) or search.schedule.epochs, leg_ends(origin)
     steps, seconds = count_of(origin.get("policy_steps")), number_of(origin.get("wall_seconds"), 0, 1e9)
     found = [counted(n_epochs, "epoch")]
-    found += [] if steps is None else [counted(steps, "policy step")]
+    found += [] if steps is None or legs else [counted(steps, "policy step")]
     found += [] if seconds is None else [duration(seconds)]
-    by, planned = origin.get("algorithm", "a search"), search.settings.get("epochs") or n_epochs
+    by, planned = origin.get("algorithm", "a search"), legs[-1] if legs else search.settings.get("epochs") or n_epochs
     stopped = f" It stopped after {n_epochs} of {planned} epochs." if planned > n_epochs else ""
     return f"Found by {by} in {', '.join(found)}.{stopped}"
 
@@ -114,7 +116,7 @@ def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any
         for one in panels(schedule)
     ]
     return {
-        "operations": [panel for panel in drawn if panel[1] in notes],
+        "operations": [panel for panel in drawn if panel[1] in notes and not findings.is_single(schedule)],
         "regularizers": [panel for panel in drawn if panel[1] not in notes],
         "is_mixed": bool(space.mixing),
         "has_walk": bool(space.walk),
@@ -136,7 +138,10 @@ def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
         facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
     if names := origin.get("class_names"):
         facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
+    race = RaceFindings.of(origin)
     return {
+        "race": None if race is None else {"sentences": race.sentences, **figures.race_figures(race)},
+        "has_legs": bool(leg_ends(origin)),
         "losses": list(_losses(search)),
         "trust": findings.schedule_lines(schedule),
         "facts": [*facts, *_machine_facts(origin)],
@@ -151,7 +156,7 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
         if lines := {name: line for name, line in lines.items() if line}:
-            yield title, figures.metrics_figure(title, lines, digits)
+            yield title, figures.metrics_figure(title, lines, digits, leg_ends(search.schedule.provenance))
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,93 @@
+"""What a race has measured and decided, from the provenance of its schedule."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+Measured = tuple[float, float]
+"""A number and its standard error."""
+
+
+def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
+    """The last epoch of each leg, counted from 1; empty for a search without legs."""
+    try:
+        return list(accumulate(int(epochs) for _, epochs in provenance.get("legs", ())))
+    except (TypeError, ValueError):
+        # Provenance may have been written by any program.
+        return []
+
+
+@dataclass(frozen=True)
+class RaceFindings:
+    """symmetries: by name, the share of what the network had learned that moving images costs; not a number where it
+    had learned nothing. largest_gap: the largest share with which a symmetry is taken, its standard error included.
+    forks: by name, the validation loss less that of the fork `none`, the least first. loss: that of the fork `none`.
+    winner: the fork that is taken; None before the first has ended. taken: symmetries and groups of the policy.
+    n_left: how many forks have not ended.
+    """
+
+    symmetries: Mapping[str, Measured]
+    largest_gap: float
+    forks: Mapping[str, Measured]
+    loss: float
+    winner: str | None
+    taken: tuple[str, ...]
+    n_left: int
+
+    @staticmethod
+    def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
+        """None for the schedule of another search."""
+        try:
+            taken, forks, symmetries = (provenance[name] for name in ("taken", "forks", "symmetries"))
+            differences = {name: (_number(minus), _number(error)) for name, (_, minus, error) in forks.items()}
+            gaps = {name: (_number(gap), _number(error)) for name, (gap, error) in symmetries.items()}
+            return RaceFindings(
+                symmetries=dict(sorted(gaps.items(), key=lambda one: one[1][0])),
+                largest_gap=float(provenance["largest_gap"]),
+                forks=dict(sorted(differences.items(), key=lambda one: one[1][0])),
+                loss=_number(forks["none"][0]) if "none" in forks else math.nan,
+                winner=taken["fork"],
+                taken=tuple(taken["operations"]),
+                n_left=len(provenance["legs"]) - 1 - len(forks),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in words."""
+        found = []
+        if self.symmetries and all(math.isnan(gap) for gap, _ in self.symmetries.values()):
+            found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")
+        elif self.symmetries:
+            costs = {
+                name: f"{name} ({100 * gap:.0f} +- {100 * error:.0f} %)"
+                for name, (gap, error) in self.symmetries.items()
+            }
+            holds = ", ".join(costs[one] for one in costs if one in self.taken) or "none"
+            fails = ", ".join(costs[one] for one in costs if one not in self.taken) or "none"
+            found.append(
+                f"Symmetries that hold: {holds}; that do not: {fails}. In brackets: how much of what the network has "
+                "learned is lost on validation images that are moved so, with its standard error; together at most "
+                f"{100 * self.largest_gap:.0f} % for a symmetry that holds."
+            )
+        shown = {name: f"{name} ({minus:+.3f} +- {error:.3f})" for name, (minus, error) in self.forks.items()}
+        lower = [name for name, (minus, error) in self.forks.items() if minus + error < 0]
+        if shown:
+            others = ", ".join(shown[name] for name in shown if name not in (*lower, "none")) or "none"
+            found.append(
+                f"Lowered the validation loss from {self.loss:.3f} by more than a standard error: "
+                f"{', '.join(shown[name] for name in lower) or 'none'}; did not: {others}."
+            )
+        of = f"that of the fork {self.winner}" if self.winner else "what is taken before a fork has ended"
+        found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}.")
+        if self.n_left:
+            ended = f"Forks that have ended: {', '.join(self.forks) or 'none'}; {self.n_left} have not."
+            found.append(f"{ended} Until then, the policy is the best so far.")
+        return found
+
+
+def _number(found: Any) -> float:
+    return math.nan if found is None else float(found)

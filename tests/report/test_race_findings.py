@@ -1,0 +1,71 @@
+"""What is said of a race: symmetries by their threshold, forks by their errors, and what each seed has taken."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hba
+from hba.algorithms.race import row_of
+from hba.policy.spaces import SPACES
+from hba.report.findings import network_measured, schedule_lines
+from hba.report.over_seeds import OverSeeds
+from hba.report.race import RaceFindings
+from hba.schedule.schedule import Schedule
+
+TAKEN = ["VerticalFlip", "erasing"]
+PROVENANCE: dict[str, Any] = {
+    "algorithm": "race",
+    "settings": {"epochs": 8, "algorithm": "race"},
+    "class_names": ["a", "b"],
+    **{"train_loss": 2.0, "train_error_percent": 50.0, "val_loss": 1.0, "val_error_percent": 40.0},
+    "legs": [["no augmentation", 2], ["fork none", 3], ["fork erasing", 3]],
+    "epochs_finished": 8,
+    "symmetries": {"HorizontalFlip": [0.8, 0.1], "VerticalFlip": [0.02, 0.03], "QuarterTurn": [None, None]},
+    "largest_gap": 0.15,
+    "forks": {"none": [1.5, 0.0, 0.0], "erasing": [1.25, -0.25, 0.05]},
+    "taken": {"fork": "erasing", "operations": TAKEN},
+}
+SPACE = SPACES["recipe"]
+
+
+def schedule(**changed: Any) -> Schedule:
+    return Schedule(SPACE, row_of(SPACE, TAKEN).numpy()[None], provenance={**PROVENANCE, **changed})
+
+
+def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> None:
+    found = RaceFindings.of(PROVENANCE)
+    assert found is not None
+    symmetries, forks, policy = found.sentences
+    assert "hold: VerticalFlip (2 +- 3 %); that do not: HorizontalFlip (80 +- 10 %), " in symmetries
+    assert "error: erasing (-0.250 +- 0.050); did not: none." in forks
+    assert policy == "The policy is that of the fork erasing: VerticalFlip, erasing."
+    stopped = {**PROVENANCE, "forks": {}, "taken": {"fork": None, "operations": ["RandAugment"]}}
+    assert "2 have not" in RaceFindings.of(stopped).sentences[-1]  # type: ignore[union-attr]
+    assert RaceFindings.of({}) is RaceFindings.of({**PROVENANCE, "forks": 3}) is None
+
+
+@pytest.mark.parametrize("forks", [PROVENANCE["forks"], {}])
+def test_the_page_shows_the_race_and_no_course_of_a_policy(forks: dict[str, Any], tmp_path: Path) -> None:
+    schedule(forks=forks).save(tmp_path / "policy.json")
+    columns = ("epoch", "train_loss", "val_loss")
+    rows = [columns, *((n + 1, 2 - 0.1 * n, 1.5 if n in (1, 4, 7) else "") for n in range(8))]
+    (tmp_path / "metrics.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    page = hba.write_report(tmp_path).read_text("utf-8")
+    assert "What the race found" in page
+    assert page.count("Found by race in 8 epochs") == 1
+    assert ("The fork that is taken is green" in page) == bool(forks)
+    for wrong in ("policy step", "It stopped after", "over the epochs.</strong>", "does not overfit", "changed most"):
+        assert wrong not in page, wrong
+    assert network_measured(PROVENANCE) == {}
+    assert not [line for line in schedule_lines(schedule()) if "overfit" in line or "searched too" in line]
+
+
+def test_what_each_seed_has_taken_is_said_of_searches_that_have_ended(tmp_path: Path) -> None:
+    others = {"taken": {"fork": "none", "operations": []}}
+    for seed, one in enumerate((schedule(), schedule(**others), schedule(epochs_finished=5))):
+        (tmp_path / f"seed-{seed}").mkdir()
+        one.save(tmp_path / f"seed-{seed}" / "policy.json")
+    sentences = OverSeeds.read(tmp_path).sentences
+    assert sentences[1:] == ("Seed 0 takes VerticalFlip, erasing.", "Seed 1 takes no augmentation.")
+    assert "seed-2" in sentences[0]
