@@ -46,7 +46,7 @@ PBA_RANGES: Mapping[str, tuple[float, float] | None] = MappingProxyType(
 
 RECIPE = (
     *("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop"),
-    *("Hue", "Saturation", "Blur", "Noise", "Erase", "Mixup", "CutMix"),
+    *("BrightnessJitter", "ContrastJitter", "Hue", "Saturation", "Blur", "Noise", "Erase", "Mixup", "CutMix"),
 )
 """What the space `recipe` has beside the walk: what people decide by hand for a set of images."""
 
