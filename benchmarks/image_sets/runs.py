@@ -17,7 +17,8 @@ from common.tasks import SearchTask
 from quality.beds import DIGITS, Bed
 from quality.tasks import RowTask, row_task
 
-from hba.algorithms import race
+from hba.algorithms.race import calibrated
+from hba.algorithms.race_policies import GROUPS as RACE_GROUPS, SYMMETRIES
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
 from hba.data.loader import as_floats
@@ -45,7 +46,10 @@ OPERATIONS = {
     **{"crop and zoom": "PaddedCrop,ResizedCrop", "color": "Hue,Saturation,Gamma,Gray"},
     **{"blur and noise": "Blur,Noise,Jpeg", "erasing": "Erase", "mixing": "Mixup,CutMix"},
 }
-TYPICAL = {**race.SYMMETRIES, **{name: how for of_race in race.GROUPS.values() for name, how in of_race.items()}}
+TYPICAL = {
+    **SYMMETRIES,
+    **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
+}
 GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, names in OPERATIONS.items()}
 """By name, the operations that are used together, with the probability and the magnitude with which they are tried."""
 
@@ -103,7 +107,7 @@ class DomainTask(RowTask):
         assert trained.test.confusion is not None
         return {
             f"{self.measured_on}_balanced_error_percent": 100 - trained.test.confusion.balanced_accuracy_percent,
-            f"{self.measured_on}_calibrated_loss": losses_of(race.calibrated(logits, labels), labels).mean().item(),
+            f"{self.measured_on}_calibrated_loss": losses_of(calibrated(logits, labels), labels).mean().item(),
             **({"search": self._search.do()} if self.name == SEARCH else {}),
         }
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms import LambdaSteps, Race
-from hba.algorithms.race import names_of_forks, row_of, symmetries_of
+from hba.algorithms.race_policies import names_of_forks, row_of, symmetries_of
 from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
 from hba.training.metrics import measure

@@ -11,7 +11,8 @@ from search_problems import StopAfter, small_config, small_images
 from torch import Tensor, nn
 
 import hba
-from hba.algorithms.race import Race, calibrated, groups_of, row_of
+from hba.algorithms.race import Race, calibrated
+from hba.algorithms.race_policies import groups_of, row_of
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import hba
-from hba.algorithms.race import row_of
+from hba.algorithms.race_policies import row_of
 from hba.policy.spaces import SPACES
 from hba.report.findings import network_measured, schedule_lines
 from hba.report.over_seeds import OverSeeds

@@ -1,0 +1,86 @@
+"""The policies that a race tries: symmetries, groups of operations, and the values of their rows."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hba.operations import OPERATIONS
+from hba.operations.operation import WALK
+from hba.policy.space import SearchSpace
+from hba.policy.spaces import randaugment
+from hba.schedule.recipes import RECIPES
+
+Typical = Mapping[str, tuple[float, float | None]]
+"""By operation, the probability and the magnitude with which it is tried."""
+SYMMETRIES: Typical = MappingProxyType(
+    {"HorizontalFlip": (0.5, None), "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
+)
+"""All eight turns and mirror images are equally likely with these."""
+GROUPS: Mapping[str, Typical] = MappingProxyType(
+    {
+        "shift": {"PaddedCrop": (1.0, 0.125)},
+        "zoom": {"ResizedCrop": (1.0, 0.5)},
+        "color": {"Hue": (0.5, 0.1), "Saturation": (0.5, 0.5), "Gamma": (0.5, 0.5), "Gray": (0.05, None)},
+        "quality": {"Blur": (0.3, 0.04), "Noise": (0.3, 0.06), "Jpeg": (0.2, 40.0)},
+        "shape": {"Perspective": (0.3, 0.3), "Elastic": (0.3, 0.1)},
+        "erasing": {"Erase": (0.5, 0.25)},
+        "mixing": {"Mixup": (0.5, 0.4), "CutMix": (0.5, 1.0)},
+    }
+)
+"""What is tried together; those of the walk are another group, with RandAugment's policy."""
+WALK_GROUP = "RandAugment"
+TOGETHER = (2, 3, 4)
+"""How many of the best groups are tried together at the end."""
+
+
+def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
+    """Without a group, with each, and with the best ones together."""
+    groups = groups_of(space)
+    return ("none", *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
+
+
+def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
+    return tuple(one.name for one in space.operations if one.stage == "symmetry")
+
+
+def groups_of(space: SearchSpace) -> dict[str, Typical]:
+    """The groups that the space has operations of. Operations of your own are a group each."""
+    names = [one.name for one in space.operations if one.stage not in ("symmetry", "walk")]
+    found = {name: {one: how for one, how in group.items() if one in names} for name, group in GROUPS.items()}
+    own: dict[str, Typical] = {
+        one: {one: (0.5, None)} for one in names if not any(one in group for group in GROUPS.values())
+    }
+    walk: dict[str, Typical] = {WALK_GROUP: {}} if space.walk else {}
+    return walk | {name: group for name, group in found.items() if group} | own
+
+
+def row_of(space: SearchSpace, taken: list[str]) -> Tensor:
+    """Values (n,), float64: with the probabilities of the groups and symmetries that are taken, and none of others.
+
+    The walk is that of the recipe RandAugment. Magnitudes of what is not tried are where other searches begin.
+    """
+    recipe = RECIPES["randaugment"].make()
+    walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
+    groups = groups_of(space)
+    typical: dict[str, Any] = {**SYMMETRIES, **{one: how for group in groups.values() for one, how in group.items()}}
+    tried = {one for name in taken for one in groups.get(name, {name: None})}
+    values = dict(zip(space.names, space.decode(randaugment(space).double()).tolist(), strict=True))
+    values |= {f"count.{k}.probability": walk.get(f"count.{k}.probability", 0.0) for k in range(1, space.max_count + 1)}
+    for operation in space.operations:
+        on_walk = operation.stage == WALK
+        is_tried = WALK_GROUP in taken if on_walk else operation.name in tried
+        probability, magnitude = typical.get(operation.name, (0.5, None))
+        for prefix in space.prefixes(operation):
+            own = walk.get(f"{prefix}.magnitude") if on_walk else magnitude
+            if own is not None:
+                values[f"{prefix}.magnitude"] = own
+            if on_walk:
+                # Operations of your own, which RandAugment cannot have, are as likely as its own.
+                probability = walk.get(f"{prefix}.probability", 0.0 if operation.name in OPERATIONS else 0.5)
+            values[f"{prefix}.probability"] = probability if is_tried else 0.0
+    row = torch.tensor([values[name] for name in space.names], dtype=torch.float64)
+    low, high = space.bounds(row.dtype, row.device)
+    return row.clamp(low.minimum(high), low.maximum(high))
