@@ -2,7 +2,7 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -166,25 +166,6 @@ class Algorithm(Settings):
     def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str | None:
         """One sentence on what the search will do, if its epochs do not say it."""
         return None
-
-    def n_forks(self, space: SearchSpace) -> int:
-        """How many parts of the search can run at the same time at most; 0 if there are none."""
-        return 0
-
-    def forks(self, task: Task, state: Any) -> list[int]:
-        """The numbers of the parts that can run now, each on a copy of the state. `step` runs one after the other."""
-        return []
-
-    def run_fork(self, task: Task, state: Any, fork: int, advance: Callable[[], None]) -> Any:
-        """Run one of these parts on a copy of the state, and return what end_fork needs, which can be pickled.
-
-        advance: makes a step by `step`, and notes what an epoch has come to.
-        """
-        raise NotImplementedError
-
-    def end_fork(self, task: Task, state: Any, fork: int, found: Any) -> None:
-        """Change the state in place as it is after a part. found: what run_fork has returned."""
-        raise NotImplementedError
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:
         """What the search has measured, as JSON values, for the provenance of the schedule."""

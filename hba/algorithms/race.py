@@ -24,7 +24,7 @@ networks less confident would look good.
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -62,11 +62,9 @@ TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 """By which logits are multiplied to calibrate them."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Trunk:
-    """Everything that decides how a training goes on. default_generators: PyTorch's, as default_generator_state has
-    them.
-    """
+    """Everything that decides how a training goes on. default_generators: as default_generator_state returns them."""
 
     learner: NetworkModel
     train_stream: BatchStream
@@ -161,12 +159,7 @@ class Race(Algorithm):
 
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
         learner, of_trunk = (NetworkModel.of(task, network()) for _ in range(2))
-        trunk = Trunk(
-            learner=of_trunk,
-            train_stream=task.train_stream(),
-            generator=task.generator(),
-            default_generators=default_generator_state(task.device),
-        )
+        trunk = Trunk(of_trunk, task.train_stream(), task.generator(), default_generator_state(task.device))
         for one in (learner, of_trunk):
             one.schedule = self.course(task, one.optimizer, trunk.train_stream.batches_per_pass)
         return RaceState.of(
@@ -223,42 +216,29 @@ class Race(Algorithm):
             if leg == 0:
                 copy_trunk(trunk_of(state), state.trunk)
                 state.gaps.copy_(gaps(task, network))
-            self.end_fork(task, state, leg, (losses_of(calibrated(logits, labels), labels), network.state_dict()))
-
-    def n_forks(self, space: SearchSpace) -> int:
-        return 1 + len(groups_of(space))
+            self.end(task, state, leg, losses_of(calibrated(logits, labels), labels), network.state_dict())
 
     def forks(self, task: Any, state: RaceState) -> list[int]:
-        n_single, ended = 1 + self.n_forks(task.space), state.ended.tolist()
-        left = [leg for leg, has_ended in enumerate(ended) if not has_ended]
-        return [] if 0 in left else [leg for leg in left if leg < n_single] or left
+        """The numbers of the legs that can run now in any order, each on a copy of the state; none in leg 0."""
+        left = [leg for leg, has_ended in enumerate(state.ended.tolist()) if not has_ended]
+        return [] if 0 in left else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
 
-    def run_fork(self, task: Any, state: RaceState, fork: int, advance: Callable[[], None]) -> Any:
-        steps = self.legs(task, state.steps_per_epoch)[fork]
-        if state.step not in steps:
-            state.step = steps.start
-        while not state.ended[fork]:
-            advance()
-        weights = {name: tensor.cpu() for name, tensor in state.learner.network.state_dict().items()}
-        return state.losses[fork].cpu(), weights
-
-    def end_fork(self, task: Any, state: RaceState, fork: int, found: Any) -> None:
-        """The same for leg 0. found: losses (images,), and what the network's state_dict returns."""
-        space, (losses, weights) = task.space, found
+    def end(self, task: Any, state: RaceState, leg: int, losses: Tensor, weights: Mapping[str, Tensor]) -> None:
+        """Note what a leg has found, and decide what follows. losses (images,). weights: of its network."""
+        space, legs = task.space, self.legs(task, state.steps_per_epoch)
         # A network that diverged must not win.
-        state.losses[fork] = losses.to(state.losses).nan_to_num(nan=torch.inf)
-        state.ended[fork] = True
+        state.losses[leg] = losses.nan_to_num(nan=torch.inf)
+        state.ended[leg] = True
         taken = self.symmetries(space, state.gaps)
         for one in self.forks(task, state):
             state.rows[one] = row_of(space, [*taken, *self.groups_in(space, state, one)])
         is_chosen = bool(state.ended[1:].any())
         least = state.rows[1 + self.winner(state.losses[1:])] if is_chosen else row_of(space, [*taken, WALK_GROUP])
         state.lam.copy_(space.encode(least))
-        if fork == len(state.rows) - 1:
+        if leg == len(legs) - 1:
             # The search returns this network, wherever it was trained.
             state.learner.network.load_state_dict(weights)
-        legs = self.legs(task, state.steps_per_epoch)
-        if state.step in (legs[fork].stop, *legs[fork]):
+        if state.step in (legs[leg].stop, *legs[leg]):
             left = (steps.start for steps, has_ended in zip(legs, state.ended.tolist(), strict=True) if not has_ended)
             state.step = next(left, legs[-1].stop)
 
@@ -362,12 +342,7 @@ def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
 
 def trunk_of(state: RaceState) -> Trunk:
     """The training as it is, not a copy."""
-    return Trunk(
-        learner=state.learner,
-        train_stream=state.train_stream,
-        generator=state.generator,
-        default_generators=default_generator_state(state.device),
-    )
+    return Trunk(state.learner, state.train_stream, state.generator, default_generator_state(state.device))
 
 
 def copy_trunk(of: Trunk, to: Trunk) -> None:

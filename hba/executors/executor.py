@@ -54,10 +54,6 @@ class Shared:
     prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
 
 
-def nothing() -> None:
-    """What is called where nobody listens."""
-
-
 class Executor:
     """Runs tasks. device: of each task. n_jobs: tasks at a time."""
 
@@ -79,13 +75,10 @@ class Executor:
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
-    def run(
-        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
-    ) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called here for each step of any task, on_wait several times a second while no task runs in this
-        process; an error that they raise ends all tasks. All processes have ended when the generator has, or is closed.
+        on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
         Raises what a task raised, after the results that arrived at the same time, and RunError where a process or
         machine is lost for good.
         """
@@ -95,9 +88,7 @@ class Executor:
 class SerialExecutor(Executor):
     """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
 
-    def run(
-        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
-    ) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
@@ -106,16 +97,13 @@ class SerialExecutor(Executor):
 class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
 
-    def run(
-        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
-    ) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
         arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), n_steps)
 
         def report_steps() -> None:
             nonlocal n_reported
-            on_wait()
             # Without the lock, which a process that was killed may hold for ever.
             for _ in range(n_steps.get_obj().value - n_reported):
                 n_reported += 1
@@ -141,7 +129,9 @@ class ProcessExecutor(Executor):
             pool.shutdown(cancel_futures=True)
 
 
-def results_of(futures: Mapping[Future[Any], int], report_steps: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+def results_of(
+    futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, Any]]:
     """The number and the result of each future, as they end. report_steps: called several times a second meanwhile."""
     waiting = set(futures)
     while waiting:

@@ -28,7 +28,6 @@ from hba.executors.executor import (
     SerialExecutor,
     Shared,
     TaskFunction,
-    nothing,
     packed,
     packed_run,
     results_of,
@@ -151,9 +150,7 @@ class RayExecutor(Executor):
         ((_, found),) = self.run(_environment, [self.device.type], Shared(), lambda: None)
         return {**found, "machines": self.n_machines}
 
-    def run(
-        self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep, on_wait: OnStep = nothing
-    ) -> Results:
+    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         ray, (n_cpus, n_gpus) = self.ray, self.needs
         _send_own_modules()
         contents = [packed(task) for task in tasks]
@@ -161,8 +158,7 @@ class RayExecutor(Executor):
         start = ray.remote(num_cpus=n_cpus, num_gpus=n_gpus, max_retries=RETRIES)(_run_task)
         refs = [start.remote(VERSIONS, n_cpus, content, common) for content in contents]
         try:
-            futures = {ref.future(): number for number, ref in enumerate(refs)}
-            for number, (result, n_steps) in results_of(futures, on_wait):
+            for number, (result, n_steps) in results_of({ref.future(): number for number, ref in enumerate(refs)}):
                 for _ in range(n_steps):
                     on_step()
                 yield number, result

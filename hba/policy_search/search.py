@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from hba.algorithms import Race
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import (
@@ -30,7 +31,6 @@ from hba.distributed.collectives import (
 from hba.distributed.process_info import is_first, single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
-from hba.executors.executor import Executor
 from hba.executors.ray_executor import check_one_way, connected
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
@@ -40,7 +40,7 @@ from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchRe
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_config
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
-from hba.policy_search.forks import ForkingTrainer, fork_executor
+from hba.policy_search.forks import trainer_for
 from hba.policy_search.trainer import SearchTrainer
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
@@ -108,16 +108,14 @@ def search(
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
-        searched = space if isinstance(space, SearchSpace) else chosen.search_space()
-        if (jobs not in (None, 1) or cluster is not None) and not chosen.algorithm.n_forks(searched):
-            what = f"one search with the algorithm {chosen.algorithm.name} has no parts that run side by side"
-            raise SettingsError(f"{what}: omit jobs and cluster, or choose several --seeds, or race")
+        if (jobs not in (None, 1) or cluster is not None) and not isinstance(chosen.algorithm, Race):
+            name = chosen.algorithm.name
+            raise SettingsError(f"jobs and cluster are for several --seeds, or for the forks of race, not for {name}")
         if not resume:
             broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
         with connected(cluster) as machines:
-            executor = partial(fork_executor, jobs, machines)
-            own = custom_components(network, space)
-            return _search(data, chosen, settings, own, folder, callback, fit, executor)
+            own, trainer = custom_components(network, space), partial(trainer_for, jobs, machines)
+            return _search(data, chosen, settings, own, folder, callback, fit, trainer)
 
 
 def chosen_config(
@@ -191,7 +189,7 @@ def _search(
     folder: RunFolder | None,
     callback: SearchCallback,
     fit: Callable[..., ImageSearchContext] | None,
-    executor_for_forks: Callable[[ImageSearchContext], Executor | None],
+    make_trainer: Callable[[ImageSearchContext, RunFolder | None], SearchTrainer],
 ) -> SearchResult:
     """Read the images, make everything that the search needs, and run it.
 
@@ -222,8 +220,7 @@ def _search(
         check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
             context = fit(context)
-        executor = executor_for_forks(context)
-        trainer = SearchTrainer(context, folder) if executor is None else ForkingTrainer(context, folder, executor)
+        trainer = make_trainer(context, folder)
         if folder is not None:
             # Before the first save, so that a run that is killed in between can still be extended, or find its images.
             folder.write_config(context.config.flat(), list(own))

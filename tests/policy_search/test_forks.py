@@ -120,7 +120,7 @@ def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) 
 def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
     ways: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
     for how in ways:
-        with pytest.raises(SettingsError, match="lookahead has no parts that run side by side"):
+        with pytest.raises(SettingsError, match=r"several --seeds.*not for lookahead"):
             hba.search(small_data(), epochs=1, out=tmp_path / "run", **how)
     with pytest.raises(SettingsError, match="at least 1"):
         searched(jobs=0)
