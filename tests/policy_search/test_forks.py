@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ray_machines import Machines
 from search_problems import WithDropout, small_data
 
 import hba
@@ -124,3 +125,8 @@ def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
             hba.search(small_data(), epochs=1, out=tmp_path / "run", **how)
     with pytest.raises(SettingsError, match="at least 1"):
         searched(jobs=0)
+
+
+@pytest.mark.slow
+def test_a_cluster_finds_the_same_bits(machines: Machines) -> None:
+    assert_whole(searched(cluster=machines.address))
