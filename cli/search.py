@@ -20,6 +20,7 @@ from hba.errors import HbaError, SettingsError
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig
 from hba.report.findings import evaluation_words, network_measured
+from hba.report.race import RaceFindings
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted, duration as duration_words, first_of, percent
@@ -119,8 +120,9 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
     def on_done(seed: int, of_seed: Path) -> None:
         done.append(seed)
         path = seed_folder(folder, seed) / "policy.json"
-        error = next(iter(network_measured(hba.load_policy(path).provenance).values()), None)
-        say(f"seed {seed}: validation error {percent(error)}; {path}")
+        origin = hba.load_policy(path).provenance
+        error, race = next(iter(network_measured(origin).values()), None), RaceFindings.of(origin)
+        say(f"seed {seed}: {race.takes if race else f'validation error {percent(error)}'}; {path}")
 
     try:
         with SearchTerminal(_plan_lines) as terminal:

@@ -144,7 +144,7 @@ def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
     rows = []
     for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
         low, high = one.probability_moved.interval
-        moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
+        moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "-"
         images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
         rows.append((one.stage, (one.name, images, _around(one.probability), moved, _around(one.magnitude))))
     if rows:

@@ -147,6 +147,8 @@ class Race(Algorithm):
         space = task.space
         if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
             raise SettingsError("race decides on operations on images alone: tune must be augmentation")
+        if (n_images := len(task.data.val)) < 2:
+            raise SettingsError(f"race needs at least 2 validation images, whose losses it compares, got {n_images}")
         side = self.side(task.config.side)
         if side < task.config.side:
             try:
@@ -330,7 +332,9 @@ def gaps(task: ImageTask, network: nn.Module) -> Tensor:
     for one in task.space.operations:
         if one.stage == "symmetry":
             cost = (doubts(*logits_of(task, network, one)) - before) / learned
-            found.append(torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5]).nan_to_num(nan=torch.inf))
+            found.append(
+                torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5]).nan_to_num(torch.inf, torch.inf, torch.inf)
+            )
     return torch.stack(found) if found else before.new_zeros(0, 2)
 
 

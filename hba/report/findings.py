@@ -138,7 +138,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     got = f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f} on average"
     if not space.walk or numbers[0] == 1:
         got = f"{sum(staged):.2f} operations on average"
-    elif staged:
+    elif sum(staged) > 0:
         got += f", and {sum(staged):.2f} of the other stages"
     none = numbers[0] * math.prod(1 - one for one in staged)
     found = [f"An image gets {got}; {100 * none:.0f} % of the images get none."] if space.acts_on_images else []

@@ -113,9 +113,7 @@ class OverSeeds:
         """What a person should take from it."""
         found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
         races = {seed: RaceFindings.of(one.provenance) for seed, one in self.schedules.items()}
-        for seed, race in races.items():
-            if race is not None:
-                found.append(f"Seed {seed} takes {', '.join(race.taken) or 'no augmentation'}.")
+        found += [f"Seed {seed} {race.takes}." for seed, race in races.items() if race is not None]
         if self.agreement is not None:
             found.append(
                 f"{counted(len(self.schedules), 'search', 'searches')} moved the probabilities of operations alike by "

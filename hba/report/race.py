@@ -56,6 +56,10 @@ class RaceFindings:
             return None
 
     @property
+    def takes(self) -> str:
+        return f"takes {', '.join(self.taken) or 'no augmentation'}"
+
+    @property
     def sentences(self) -> list[str]:
         """What was found, in words."""
         found = []

@@ -130,6 +130,8 @@ def test_what_it_cannot_decide_is_refused() -> None:
     larger = [(torch.zeros(3, 24, 24), label % 2) for label in range(20)]
     with pytest.raises(SettingsError, match=r"smaller images: .* set smaller to 1"):
         hba.search(larger, **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"}, network=of_one_side)
+    with pytest.raises(SettingsError, match="at least 2 validation images"):
+        hba.search(SearchData("one", ("left", "right"), small_images(24, seed=0), small_images(1, seed=1)), **SETTINGS)
     images = small_images(96, seed=0)
     several = LabelledImages(images.images, torch.eye(2)[images.labels].bool())
     data = SearchData("several", ("left", "right"), several, several)
