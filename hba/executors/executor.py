@@ -100,7 +100,7 @@ class ProcessExecutor(Executor):
     def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
-        arguments = (self.n_threads, packed_run(function, shared), _in_shared_memory(shared.tensors), n_steps)
+        arguments = (self.n_threads, packed_run(function, shared), in_shared_memory(shared.tensors), n_steps)
 
         def report_steps() -> None:
             nonlocal n_reported
@@ -161,7 +161,7 @@ def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torc
     return max(1, min(asked, n_tasks))
 
 
-def _in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
+def in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
     """The tensors on the CPU, where other processes can see them; RunError where there is too little of such memory."""
     try:
         return tuple(tensor.cpu().share_memory_() for tensor in tensors)

@@ -13,7 +13,16 @@ from typing import Any
 from hba.algorithms import Race
 from hba.algorithms.race_policies import groups_of
 from hba.data.images import LabelledImages, SearchData
-from hba.executors.executor import Executor, ProcessExecutor, Shared, Tensors, number_of_jobs, tensors_of
+from hba.executors.executor import (
+    Executor,
+    ProcessExecutor,
+    Shared,
+    Tensors,
+    in_shared_memory,
+    number_of_jobs,
+    packed,
+    tensors_of,
+)
 from hba.executors.ray_executor import executor_for
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
@@ -46,8 +55,11 @@ class ForkingTrainer(SearchTrainer):
         super().__init__(context, folder)
         self.executor, self.race, self.task = executor, race, context.task
         data, without_images = self.task.data, replace(self.task, data=None)  # type: ignore[arg-type]
-        self.tensors = (*tensors_of(data.train), *tensors_of(data.val))
+        tensors = (*tensors_of(data.train), *tensors_of(data.val))
         self.value = replace(context, task=without_images, images_seen=None), data.name, data.class_names
+        # What cannot be sent is found before anything is trained.
+        packed(self.value)
+        self.tensors = in_shared_memory(tensors) if isinstance(executor, ProcessExecutor) else tensors
         threads = counted(executor.n_threads, "thread")
         self.notes = (*self.notes, f"Forks run side by side, {executor.n_jobs} at a time, each on {threads}.")
 

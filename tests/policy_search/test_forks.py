@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from ray_machines import Machines
-from search_problems import WithDropout, small_data
+from search_problems import StopAfter, WithDropout, small_data
 
 import hba
 from hba.errors import SettingsError
@@ -93,8 +93,9 @@ class Steps(hba.SearchCallback):
 @pytest.mark.usefixtures("no_process_is_left")
 def test_a_stopped_search_goes_on_to_the_bits_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    steps = Steps(last_epoch=2)
-    assert not searched(tmp_path, jobs=None, callback=steps).finished
+    # In the middle of the first fork, in this process.
+    assert not searched(tmp_path, callback=StopAfter(5)).finished
+    assert not searched(tmp_path, resume=True, jobs=None, callback=Steps(last_epoch=2)).finished
     assert 1 <= len(forks_in(tmp_path)) < len(whole().schedule.provenance["forks"])  # type: ignore[union-attr]
     # The rest of the forks that run alone, and then the best ones together.
     steps = Steps(last_epoch=1000)
