@@ -197,7 +197,6 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
     shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
     where = "" if plan.folder is None else f"; in {plan.folder}"
     done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
-    steps = "" if plan.legs else f"; {counted(plan.policy_steps, 'policy step')}"
     count = f"{plan.test_images:,}" if plan.test_images else "the"
     test = "" if plan.test_images is None else f"; {count} test images are kept for hba evaluate, unopened"
     lines = [
@@ -206,7 +205,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
         f"{plan.model}, {plan.n_parameters:,} parameters, images of {plan.image_size}x{plan.image_size}, on "
         f"{plan.device}{threads}{shared}{where}",
         f"{counted(plan.epochs, 'epoch')}{done}, each of {counted(plan.steps_per_epoch, 'step')} on "
-        f"{plan.batch_size} images{steps}",
+        f"{plan.batch_size} images" + ("" if plan.legs else f"; {counted(plan.policy_steps, 'policy step')}"),
     ]
     if plan.regularizers:
         operations = f"{counted(len(plan.operations), 'operation')}; " if plan.operations else ""

@@ -44,9 +44,7 @@ def within(
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
-        """Seconds of a search from its first step on, validated after the first and the last epoch too, and for what
-        is decided at the ends of legs.
-        """
+        """Seconds from the first step on, validated after the first and the last epoch and at the ends of legs too."""
         sized = config.model_copy(update={"epochs": epochs})
         total, n_legs = algorithm.total_epochs(sized, space), len(algorithm.leg_epochs(sized, space))
         return total * batches * seconds_of_step + (total // every + 2 + 3 * n_legs) * seconds_of_validation

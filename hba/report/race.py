@@ -67,7 +67,7 @@ class RaceFindings:
             found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")
         elif self.symmetries:
             costs = {
-                name: f"{name} ({100 * gap:.0f} +- {100 * error:.0f} %)"
+                name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
                 for name, (gap, error) in self.symmetries.items()
             }
             holds = ", ".join(costs[one] for one in costs if one in self.taken) or "none"

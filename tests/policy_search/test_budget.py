@@ -12,6 +12,7 @@ from search_problems import SMALL_SETTINGS, WithDropout, small_config, small_dat
 import hba
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.race import Race
+from hba.algorithms.race_policies import names_of_forks
 from hba.errors import SettingsError
 from hba.policy_search import budget
 from hba.policy_search.budget import MANY_EPOCHS, within
@@ -68,7 +69,8 @@ def test_a_race_keeps_its_budget_with_all_its_forks(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Race, "step", timed_step)
     context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="race", space="recipe"), small_data())
     chosen = within(1000.0, 0.0, context, clock)
-    assert clock.now == 2 * 11, "a round that does not count, and one with each group in turn"
+    n_forks = len(names_of_forks(context.task.space))
+    assert clock.now == 2 * n_forks, "a round that does not count, and one with each group in turn"
     n_steps = 3 * chosen.config.algorithm.total_epochs(chosen.config, chosen.task.space)
     assert 0.7 * 1000 <= clock.now + n_steps <= 1000
 
