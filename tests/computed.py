@@ -62,7 +62,7 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 EVALUATION: Mapping[str, Any] = MappingProxyType(
     {"data": "digits", "epochs": 2, "seeds": 2, "train_size": 200, "jobs": 1, "device": "cpu"}
 )
-AGAINST = ("none", "cutout", "start", "middle", "shuffled", "static", "final", "randaugment", "trivialaugment")
+AGAINST = ("none", "cutout", "start", "middle", "static", "final", "randaugment", "trivialaugment")
 
 
 def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:

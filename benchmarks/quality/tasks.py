@@ -23,8 +23,8 @@ RANGE = (NONE, RANDAUGMENT)
 """What needs no search: how far apart these are says how much augmentation matters on a bed."""
 FORMER_NAMES = {"start": "random"}
 """Of baselines, the names under which they were measured."""
-OTHERS = tuple(FORMER_NAMES.get(name, name) for name in BASELINES if name != "middle")
-"""`middle` is a candidate here, the paper's algorithm from there."""
+OTHERS = (*(FORMER_NAMES.get(name, name) for name in BASELINES if name != "middle"), "shuffled")
+"""`middle` is a candidate here, the paper's algorithm from there. `shuffled` was one."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
 """Rows of a verdict: the schedule of the default search, other candidates', and all baselines of hba.evaluate."""
 OF_DEFAULT = ("shuffled", "static", "final", "point")

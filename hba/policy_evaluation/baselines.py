@@ -18,10 +18,8 @@ from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.policy_evaluation.baseline_augmentations import (
-    AsStrong,
     middle,
     respread,
-    shuffled,
     start,
 )
 from hba.policy_evaluation.leakage import settings_of
@@ -91,10 +89,6 @@ def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
     return config, (ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment")),)
 
 
-def _shuffled(schedule: Schedule, config: EvaluationConfig) -> Made:
-    return config, tuple(AsStrong(permuted, schedule) for permuted in shuffled(schedule))
-
-
 def _always(augmentation: Augmentation) -> Make:
     return lambda schedule, config: (config, (augmentation,))
 
@@ -127,7 +121,6 @@ _BASELINES: Mapping[str, tuple[Make, str]] = {
     "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
     "start": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
     "middle": (_of_schedule(middle), "all probabilities 0.5, all magnitudes in the middle of their range"),
-    "shuffled": (_shuffled, "SCHEDULE with its curves on permuted operations, made equally strong"),
     "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
     "final": (_of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)), "the last epoch, in every epoch"),
     "only-augmentation": (_of_schedule(Schedule.without_regularizers), "SCHEDULE without its regularizers"),
@@ -207,9 +200,7 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
     """SettingsError for a row that cannot train on these images, by this network or by this optimizer."""
     for row in rows:
         augmentation = row.augmentations[0]
-        # Of the operations and images of the schedule's row, and expensive to make.
-        if not isinstance(augmentation, AsStrong):
-            try_out(augmentation, data.train, row.config.epochs)
+        try_out(augmentation, data.train, row.config.epochs)
         schedule = getattr(augmentation, "schedule", None)
         if not isinstance(schedule, Schedule):
             continue

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_trainings import one_operation, tiny_data
+from small_trainings import tiny_data
 from tuned_schedules import DECAY, FURTHER, alone, both
 
 import hba
@@ -15,7 +15,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import AsStrong, middle
+from hba.policy_evaluation.baseline_augmentations import middle
 from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
@@ -114,13 +114,10 @@ def test_cutout_is_the_dataset_s_own_else_of_half_the_side() -> None:
 
 def test_the_setting_spread_reaches_every_row_that_is_made_of_a_schedule() -> None:
     schedule = dataclasses.replace(SCHEDULE, spread=np.array([[0.5], [1.0]]))
-    names = [*MADE, "shuffled"]
+    names = [*MADE]
     rows = rows_for(*names, schedule=schedule, spread=0.25)
     for name in ("schedule", *MADE):
         assert (schedule_of(rows[name]).spread == (0.0 if "point" in name else 0.25)).all(), name
-    for augmentation in rows["shuffled"].augmentations:
-        assert isinstance(augmentation, AsStrong)
-        assert (augmentation.schedule.spread == 0.25).all()
     bare = rows_for(*names, schedule=schedule, spread=0.0)
     assert bare["schedule"].definition == bare["point"].definition
 
@@ -133,7 +130,6 @@ def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypat
         (SCHEDULE, SCHEDULE, {}, "against"),
         (SCHEDULE, "none,cutout", {"baseline_like": "cifar10"}, "Cutout"),
         (SCHEDULE, [], {"spread": -0.5}, "spread"),
-        (one_operation("Invert", [[0.5]]), ["shuffled"], {}, "shuffled"),
         (both().without_regularizers(), ["only-regularization"], {}, "no regularizers"),
         (alone(), ["only-augmentation"], {}, "no operations"),
         ("static.json", ["static"], {}, "'static'"),

@@ -55,8 +55,8 @@ def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -
     assert schedule.transform()(image).shape == (4, 8, 8)
     with pytest.raises(HbaError, match="4 channels, got 3"):
         schedule.transform()(Image.new("RGB", (8, 8)))
-    found = hba.evaluate(tmp_path / "run", against=["none", "cutout", "shuffled"], seeds=1, epochs=1)
-    assert [row.name for row in found.rows] == ["run", "none", "cutout", "shuffled"]
+    found = hba.evaluate(tmp_path / "run", against=["none", "cutout", "static"], seeds=1, epochs=1)
+    assert [row.name for row in found.rows] == ["run", "none", "cutout", "static"]
 
 
 def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
