@@ -13,7 +13,6 @@ from hba.errors import SettingsError
 from hba.operations.operation import STAGES
 from hba.report.findings import change_table, network_measured, of_walk, regularizer_table, schedule_lines
 from hba.report.over_seeds import Over, OverSeeds
-from hba.report.race import RaceFindings
 from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
@@ -134,8 +133,7 @@ def print_findings(schedule: Schedule, *, changes: bool = True) -> None:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
     if changed.rows and changes:
         printer.print(table(*changed, title))
-    race = RaceFindings.of(schedule.provenance)
-    for line in (*(race.sentences if race else ()), *schedule_lines(schedule)):
+    for line in schedule_lines(schedule):
         printer.print(line)
 
 

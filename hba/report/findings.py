@@ -11,6 +11,7 @@ from hba.data.labels import error_in_words
 from hba.operations import Operation
 from hba.operations.operation import MIXING, WALK
 from hba.policy.space import SearchSpace
+from hba.report.race import RaceFindings
 from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
@@ -105,11 +106,13 @@ def regularizer_table(schedule: Schedule) -> Table:
 
 
 def schedule_lines(schedule: Schedule) -> list[str]:
-    """What an image gets in the last epoch, how the number of operations and the spread were found, the error of the
-    search network, and advice for a next search, as far as the schedule has them.
+    """What a race has found, what an image gets in the last epoch, how the number of operations and the spread were
+    found, the error of the search network, and advice for a next search, as far as the schedule has them.
     """
     space, origin = schedule.space, schedule.provenance
-    found = [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
+    race = RaceFindings.of(origin)
+    found = race.sentences if race else []
+    found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
     if space.searches_count and schedule.epochs > 1:
         shares = ", ".join(
             f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"

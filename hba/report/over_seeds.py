@@ -9,7 +9,7 @@ import numpy as np
 
 from hba.errors import RunError
 from hba.report.findings import network_measured
-from hba.report.race import RaceFindings, leg_ends
+from hba.report.race import RaceFindings, has_ended
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers
@@ -130,8 +130,8 @@ class OverSeeds:
 
 def _has_ended(schedule: Schedule) -> bool:
     origin = schedule.provenance
-    if ends := leg_ends(origin):
-        return bool(origin.get("epochs_finished") == ends[-1])
+    if "legs" in origin:
+        return has_ended(origin)
     return bool((origin.get("settings") or {}).get("epochs", schedule.epochs) == schedule.epochs)
 
 

@@ -139,11 +139,12 @@ def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
     if names := origin.get("class_names"):
         facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
     race = RaceFindings.of(origin)
+    of_race = [] if race is None else race.sentences
     return {
-        "race": None if race is None else {"sentences": race.sentences, **figures.race_figures(race)},
+        "race": None if race is None else {"sentences": of_race, **figures.race_figures(race)},
         "has_legs": bool(leg_ends(origin)),
         "losses": list(_losses(search)),
-        "trust": findings.schedule_lines(schedule),
+        "trust": [line for line in findings.schedule_lines(schedule) if line not in of_race],
         "facts": [*facts, *_machine_facts(origin)],
         "settings": settings_facts(search.settings),
         "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),

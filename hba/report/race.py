@@ -19,6 +19,11 @@ def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
         return []
 
 
+def has_ended(provenance: Mapping[str, Any]) -> bool:
+    """Whether a search with legs has finished them all."""
+    return provenance.get("epochs_finished") in leg_ends(provenance)[-1:]
+
+
 @dataclass(frozen=True)
 class RaceFindings:
     """symmetries: by name, the share of what the network had learned that moving images costs; not a number where it
@@ -50,7 +55,7 @@ class RaceFindings:
                 loss=_number(forks["none"][0]) if "none" in forks else math.nan,
                 winner=taken["fork"],
                 taken=tuple(taken["operations"]),
-                n_left=len(provenance["legs"]) - 1 - len(forks),
+                n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 1 - len(forks),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None

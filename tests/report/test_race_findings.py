@@ -40,7 +40,7 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
     assert "hold: VerticalFlip (2 +- 3 %); that do not: HorizontalFlip (80 +- 10 %), " in symmetries
     assert "error: erasing (-0.250 +- 0.050); did not: none." in forks
     assert policy == "The policy is that of the fork erasing: VerticalFlip, erasing."
-    stopped = {**PROVENANCE, "forks": {}, "taken": {"fork": None, "operations": ["RandAugment"]}}
+    stopped = {**PROVENANCE, "epochs_finished": 2, "forks": {}, "taken": {"fork": None, "operations": ["RandAugment"]}}
     assert "2 have not" in RaceFindings.of(stopped).sentences[-1]  # type: ignore[union-attr]
     assert RaceFindings.of({}) is RaceFindings.of({**PROVENANCE, "forks": 3}) is None
 
