@@ -94,7 +94,7 @@ class RaceFindings:
         found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}.")
         if self.n_left:
             ended = f"Forks that have ended: {', '.join(self.forks) or 'none'}; {self.n_left} have not."
-            found.append(f"{ended} Until then, the policy is the best so far.")
+            found.append(ended + (" Until then, the policy is the best so far." if self.winner else ""))
         return found
 
 
