@@ -38,8 +38,10 @@ def trainer_for(
 ) -> SearchTrainer:
     """jobs, machines: where forks run, if there are any. jobs None: one for each thread of a CPU."""
     task, race = context.task, context.config.algorithm
+    if not isinstance(race, Race):
+        return SearchTrainer(context, folder)
     n_jobs = number_of_jobs(jobs, 1 + len(groups_of(task.space)), task.data.train, task.device)
-    if not isinstance(race, Race) or (machines is None and n_jobs == 1):
+    if machines is None and n_jobs == 1:
         return SearchTrainer(context, folder)
     return ForkingTrainer(context, race, folder, executor_for(str(task.device), n_jobs, machines))
 
