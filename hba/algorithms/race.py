@@ -260,7 +260,9 @@ class Race(Algorithm):
         """
         differences = losses - losses[0]
         bounds = differences.mean(dim=1) + differences.std(dim=1) / losses.shape[1] ** 0.5
-        return int(bounds.nan_to_num(nan=torch.inf).argmin())
+        # Groups that change nothing, as colors of grey images, differ from the first fork by rounding.
+        rounded_bounds = (bounds.nan_to_num(nan=torch.inf) * 1e4).round().tolist()
+        return rounded_bounds.index(min(rounded_bounds))
 
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
         """Those that are taken, by what the function gaps returns."""

@@ -117,6 +117,7 @@ def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
     losses = 1 + torch.tensor([0.0, -0.05, -0.5, torch.inf])[:, None] + 0.5 * noise
     assert Race().winner(losses) == 2
     assert Race().winner(losses[[0, 1, 3]]) == 0
+    assert Race().winner(torch.stack([losses[0], losses[0] - 1e-6])) == 0
 
 
 def test_what_it_cannot_decide_is_refused() -> None:
