@@ -77,7 +77,6 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_commands_run(document: str, documented: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hba.policy_evaluation.baseline_augmentations.N_DRAWS", 128)
     failed = []
     for number, command in enumerate(commands_in_blocks()):
         program, *words = command.words
