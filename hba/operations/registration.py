@@ -11,7 +11,7 @@ from pathlib import Path
 import cloudpickle
 
 from hba.errors import SettingsError
-from hba.operations.operation import Operation
+from hba.operations.operation import MIXING, Operation
 from hba.operations.stages import STAGED
 from hba.operations.table import OPERATIONS
 from hba.utils.text import unknown
@@ -27,11 +27,13 @@ def register_operation(operation: Operation) -> Operation:
 
     It is tried on a small batch first. A second registration of a name replaces the first, and the name of one of
     hba's operations outside the walk stands for yours from then on. Returns the operation. Raises SettingsError for the
-    name of one of the 15, for a function without a name, which a schedule file could not refer to, and for a function
-    that does not do what Operation asks of it.
+    name of one of the 15, for the stage `mixing`, for a function without a name, which a schedule file could not refer
+    to, and for a function that does not do what Operation asks of it.
     """
     if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+    if operation.stage == MIXING:
+        raise SettingsError(f"{operation.name} must act on single images; only Mixup and CutMix mix batches")
     _path(operation)
     _try_out(operation)
     _registered[operation.name] = operation

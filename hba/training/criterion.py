@@ -4,8 +4,8 @@
 one class each      int64 (B,)               cross entropy                                   share of wrong answers
 several labels      bool (B, classes)        binary cross entropy of the logits, mean over   1 - mean average precision
                                              the classes
-mixed               MixedLabels              mean of the losses of both labels of    of the image's own labels
-                                             an image, weighted by their shares
+mixed               MixedLabels              mean of the losses of both labels of an image,  that of the image's own
+                                             weighted by their shares                        label
 
 The loss of mixed labels is that of soft labels, such as those of torchvision's MixUp, because it is linear in them.
 Every training, search and measurement takes both from here.

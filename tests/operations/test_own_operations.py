@@ -116,6 +116,8 @@ def test_mistakes_show_when_an_operation_is_registered() -> None:
         assert named in str(raised.value)
         assert str(raised.value).startswith("Mine")
         assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(SettingsError, match="single images"):
+        register_operation(Operation("Mine", torch.clone, stage="mixing"))
     assert registered_operations() == ()
     assert torch.equal(torch.get_rng_state(), state)
 
