@@ -35,7 +35,7 @@ CIFAR, BALANCED, NONE, SEARCH = "cifar10", "wbc-shift", "none", "search"
 SETS = ("pbc", BALANCED, "omniglot", "gtsrb32", "rsscn7", "flowers", CIFAR, DIGITS)
 SETTINGS: dict[str, Any] = {
     **{"model": "wrn-10-1", "image_size": 24, "epochs": 60, "batch_size": 100, "learning_rate": 0.1},
-    **{"weight_decay": 0.0005, "baseline": "none"},
+    **{"weight_decay": 0.0005, "baseline": "none", "fast": True},
 }
 """Of all searches and trainings."""
 OF_CLASS = {"train": 150, "test": 500}
@@ -116,7 +116,8 @@ def domain_task(name: str, schedule: Schedule | None, search: SearchTask, *, tes
     """tested: on the test split, after a training on all training images; otherwise as the search splits them."""
     made = vars(row_task(name, search, tested=tested))
     of_schedule = {} if name == SEARCH else {"augmentation": ScheduleAugmentation(schedule).definition}
-    return DomainTask(**{**made, "further": made["further"] | of_schedule, "schedule": schedule})
+    as_search = {"config": made["config"].model_copy(update={"fast": search.config.fast})}
+    return DomainTask(**{**made, **as_search, "further": made["further"] | of_schedule, "schedule": schedule})
 
 
 def recipe(name: str) -> Schedule | None:
