@@ -8,7 +8,6 @@ import click
 from rich.console import Console
 
 import hba
-from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.errors import SettingsError
 from hba.operations.operation import STAGES
 from hba.report.findings import change_table, network_measured, of_walk, regularizer_table, schedule_lines
@@ -86,8 +85,6 @@ def described(schedule: Schedule) -> dict[str, Any]:
         ],
         "images_by_number_of_operations": [one.numbers for one in reached],
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
-        "advice": advice_in(schedule.provenance),
-        "overfitting_note": overfitting_note_in(schedule.provenance),
         "provenance": schedule.provenance,
     }
 

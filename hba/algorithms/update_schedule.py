@@ -1,14 +1,12 @@
-"""When the policy steps of a search come, and notes on searches that learn too little.
+"""When the policy steps of a search come, and whether they are too few.
 
 A policy step is a step on the hyperparameters, or the selection of a member from a population.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from hba.utils.text import LARGEST_COUNT, counted, number_of
+from hba.utils.text import counted
 
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""
@@ -17,8 +15,6 @@ WANTED_LOGITS = 3.0
 TRIED_STEPS = 48
 """The fewest policy steps with which the default search is known to find planted operations: in 30 of 30 searches of
 120 epochs of digits, which have so many (docs/search-quality.md, "Planted answers")."""
-UNLEARNT = 0.5
-"""A network has not fitted its training images if its error on them is above this share of the error of guessing."""
 OF_OPERATION = 0.5
 """By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
 
@@ -64,55 +60,3 @@ class UpdateSchedule:
             f"{counted(steps, 'policy step')} may be too few to find a policy; use about "
             f"{self.advised_epochs(steps_per_epoch)} epochs, or a smaller batch size."
         )
-
-
-def advice_in(provenance: Mapping[str, Any]) -> str | None:
-    """UpdateSchedule.advice on the search that made a schedule; None for an unfinished one, or if nothing is known."""
-    found = _of_finished_search(provenance)
-    own, shared = found.get("lambda_learning_rate"), found.get("strength_learning_rate", 0.0)
-    try:
-        if own is None:
-            updates = UpdateSchedule(found["train_steps"], stride=found["sigma"], tried_steps=0)
-        else:
-            stride = largest_stride(own, shared)
-            updates = UpdateSchedule(found["train_steps"], found["val_steps"], found["warm_up_epochs"], stride)
-        return updates.advice(found["epochs"], found["steps_per_epoch"])
-    except (KeyError, TypeError, ZeroDivisionError):
-        return None
-
-
-def overfitting_note_in(provenance: Mapping[str, Any]) -> str | None:
-    """One sentence if the network of a search shows no sign of overfitting after its last epoch; None if it may.
-
-    A search learns from what makes validation images harder than training images. Two signs are asked for, because each
-    alone is common in searches that help. A validation loss not above the training loss: the latter is of augmented
-    images, so this is so on digits with 5 % error. A high error on augmented images: a strong policy makes it so, but
-    the validation loss is then far above the training loss, unless there was too little training.
-
-    Also None for an unfinished search, for images with several labels, whose error of guessing is unknown, or if the
-    provenance does not say.
-    """
-    found, names = _of_finished_search(provenance), provenance.get("class_names")
-    loss, error, val_loss = (found.get(name) for name in ("train_loss", "train_error_percent", "val_loss"))
-    if provenance.get("error") is not None or not isinstance(names, list) or len(names) < 2:
-        return None
-    if loss is None or error is None or val_loss is None:
-        return None
-    guessing_percent = 100 * (1 - 1 / len(names))
-    if val_loss > loss or error < UNLEARNT * guessing_percent:
-        return None
-    return (
-        f"The search's network does not overfit: in epoch {found['epochs']} {error:.0f} % of its augmented training "
-        f"images are wrong, and its loss on validation images, {val_loss:.2f}, is not above that on them, {loss:.2f}. "
-        "A search learns from overfitting: use more epochs or a larger network, or train without a schedule."
-    )
-
-
-def _of_finished_search(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """All numbers, and None, of a provenance, which any program may have written, and of its settings; empty for an
-    unfinished search, and for one of several legs, which has many networks.
-    """
-    settings = provenance.get("settings")
-    flat = {**settings, **provenance} if isinstance(settings, dict) and "legs" not in provenance else {}
-    found = {name: one for name, one in flat.items() if one is None or number_of(one, 0, LARGEST_COUNT) is not None}
-    return found if found.get("epochs") and found["epochs"] == found.get("epochs_finished") else {}

@@ -65,9 +65,9 @@ class SearchResult:
     """schedule: one row for each finished epoch, None before the first. metrics: one mapping for each finished epoch.
     finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
     trained network that belongs to lam. hypernetwork: hypernetwork.to_module(lam) returns the network of any other lam;
-    None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes, and
-    one if the network did not overfit. report: the HTML page in the folder; None without a folder, before the end of
-    the first epoch, and if it could not be written.
+    None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes.
+    report: the HTML page in the folder; None without a folder, before the end of the first epoch, and if it could not
+    be written.
     """
 
     schedule: Schedule | None = field(repr=False)

@@ -12,7 +12,6 @@ import torch
 from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
 from hba.algorithms.task import Task
-from hba.algorithms.update_schedule import overfitting_note_in
 from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_rank0
 from hba.distributed.process_info import size
 from hba.errors import DivergedError
@@ -232,7 +231,6 @@ class SearchTrainer:
 
     def _result(self, notes: tuple[str, ...], *, finished: bool) -> SearchResult:
         state, schedule, folder = self.state, self.schedule(), self.folder
-        overfitting = None if schedule is None else overfitting_note_in(schedule.provenance)
         return SearchResult(
             schedule=schedule,
             metrics=tuple(self.history.metrics),
@@ -241,7 +239,7 @@ class SearchTrainer:
             hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperModel) else None,
             lam=state.lam.detach(),
             folder=None if folder is None else folder.path,
-            notes=notes if overfitting is None else (*notes, overfitting),
+            notes=notes,
             report=None if schedule is None or folder is None else self.context.report(folder.path),
         )
 

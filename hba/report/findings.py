@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hba.algorithms.update_schedule import advice_in, overfitting_note_in
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.operations import Operation
@@ -107,7 +106,7 @@ def regularizer_table(schedule: Schedule) -> Table:
 
 def schedule_lines(schedule: Schedule) -> list[str]:
     """What a race has found, what an image gets in the last epoch, how the number of operations and the spread were
-    found, the error of the search network, and advice for a next search, as far as the schedule has them.
+    found, and the error of the search network, as far as the schedule has them.
     """
     space, origin = schedule.space, schedule.provenance
     race = RaceFindings.of(origin)
@@ -130,7 +129,7 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     for epoch, value in network_measured(origin).items():
         name = f"Validation error{error_in_words(error_definition(origin))} of the search network"
         found.append(f"{name}: {percent(value)} after epoch {epoch}. It is not that of a training with the schedule.")
-    return [*found, *filter(None, (advice_in(origin), overfitting_note_in(origin)))]
+    return found
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
