@@ -68,7 +68,7 @@ JOBS = (
     "--preset", metavar="NAME", shell_complete=complete(SEARCH_PRESETS), help="Settings by name, see `hba presets`."
 )
 @path_option("--out", help="Folder of the run. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings; --epochs may be more.")
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
 @click.option("--paper", is_flag=True, help="Search as in the paper: --algorithm hba, whose defaults are the paper's.")
 @path_option("--config", help="Start from the settings of an earlier search: its folder or config.json.")
 @click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)

@@ -34,7 +34,7 @@ from .terminal import console, run_folder, say, trainings_kept
 )
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @path_option("--out", help="Folder of the run. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings; --epochs may be more.")
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
 def search_text(data: Path | None, out: Path | None, resume: bool, **options: Any) -> None:
     """Search a regularization schedule for a language model on DATA.
 

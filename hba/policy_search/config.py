@@ -192,10 +192,10 @@ def from_config(
 ) -> Config:
     """The settings of the run whose config.json, or folder, is at path, overridden by the settings that are given.
 
-    own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE and more epochs can
-    be given. in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises
-    RunError if the file cannot be read, and SettingsError for settings that contradict each other or the run and if
-    objects of the run are missing.
+    own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE can differ.
+    in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises RunError
+    if the file cannot be read, and SettingsError for settings that contradict each other or the run and if objects of
+    the run are missing.
     """
     file, given = path / CONFIG_NAME if path.is_dir() else path, flattened(resolved_data(settings))
     algorithm = given.get("algorithm")
@@ -212,12 +212,11 @@ def from_config(
     before, name = earlier.flat(), getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
         config = earlier.changed({one: value for one, value in given.items() if one != "algorithm"}).resolved()
-        now, may_grow = {**config.flat(), "algorithm": name}, not earlier.algorithm.is_fixed
+        now = {**config.flat(), "algorithm": name}
         for one in sorted(given.keys() - {*MAY_CHANGE}):
-            if before[one] != now[one] and not (one == "epochs" and now[one] > before[one] and may_grow):
+            if before[one] != now[one]:
                 change = f"{path} has {one} {reprlib.repr(before[one])} (given {reprlib.repr(now[one])})"
-                more = ", and may only get more epochs" if may_grow else ""
-                raise SettingsError(f"a resumed run keeps its settings{more}; {change}")
+                raise SettingsError(f"a resumed run keeps its settings; {change}")
         return config
     taken = of_earlier_run(before, given, has_own_network="model" in own)
     dropped = {

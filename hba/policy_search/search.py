@@ -79,12 +79,11 @@ def search(
     the paper's algorithm, `hba`, unless another one of the paper's is given. network: your own network instead of the
     setting `model`. Frozen parameters stay as they are; BatchNorm's running statistics follow its train(). space: a
     search space, or the name of one. Your own operations must be registered. out: the folder of the run. resume: resume
-    the run in `out` with its settings. Its images may have moved, and `epochs` may be more (trainer.extend_epochs says
-    what that means). progress: show a bar in a terminal or a notebook. budget_seconds: choose `epochs` so that the
-    search ends within this time on this machine, counted from the call. Some steps are measured first, which does not
-    change what the search finds. config: the config.json of an earlier search, or its folder, whose settings, except
-    for the device, replace the defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where,
-    as in hba.evaluate.
+    the run in `out` with its settings. Its images may have moved. progress: show a bar in a terminal or a notebook.
+    budget_seconds: choose `epochs` so that the search ends within this time on this machine, counted from the call.
+    Some steps are measured first, which does not change what the search finds. config: the config.json of an earlier
+    search, or its folder, whose settings, except for the device, replace the defaults. jobs, cluster: of the algorithm
+    race, how many forks run at a time, and where, as in hba.evaluate.
 
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
@@ -222,6 +221,6 @@ def _search(
             context = fit(context)
         trainer = make_trainer(context, folder)
         if folder is not None:
-            # Before the first save, so that a run that is killed in between can still be extended, or find its images.
+            # Before the first save, so that a run that is killed in between can still find its images.
             folder.write_config(context.config.flat(), list(own))
         return trainer.run(callback)

@@ -11,7 +11,6 @@ import torch
 
 from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
-from hba.algorithms.task import Task
 from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_rank0
 from hba.distributed.process_info import size
 from hba.errors import DivergedError
@@ -20,7 +19,6 @@ from hba.policy_search.callbacks import SearchCallback, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.context import Metrics, SearchContext
 from hba.schedule.schedule import Schedule
-from hba.training.optim import WITHOUT_EPOCHS
 from hba.utils.devices import environment
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -33,16 +31,14 @@ VALUE_DIGITS = 6
 class History:
     """Everything that was noted in the finished epochs, for each of them a row, a spread and metrics.
 
-    epochs: how many there are to be. rows: values (n,) in natural units. spreads: a number in logits, or a list (n,) if
-    the noise is learnt. seconds: computing time so far, over all runs. lengthened: one entry for each extension.
+    rows: values (n,) in natural units. spreads: a number in logits, or a list (n,) if the noise is learnt. seconds:
+    computing time so far, over all runs.
     """
 
-    epochs: int
     rows: list[list[float]] = field(default_factory=list)
     spreads: list[float | list[float]] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
     seconds: float = 0.0
-    lengthened: list[dict[str, int]] = field(default_factory=list)
 
     def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
         """Add an epoch that ended, rounded to six decimals, or more for a value whose range is narrower than a tenth. A
@@ -68,14 +64,13 @@ class SearchTrainer:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
         self.total_epochs = algorithm.total_epochs(context.config, context.task.space)
-        self.history = History(self.total_epochs)
+        self.history = History()
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
         saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
         if saved is not None:
             self.load(saved)
             restore(self.history, saved["history"])
-            self.notes = () if algorithm.is_fixed else extend_epochs(context.task, self.state, self.history)
         self.count_steps()
 
     def run(self, callback: SearchCallback) -> SearchResult:
@@ -221,7 +216,6 @@ class SearchTrainer:
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
             "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),
-            **({"lengthened": history.lengthened} if history.lengthened else {}),
             # JSON has neither infinity nor not-a-number.
             **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
             "wall_seconds": round(history.seconds, 1),
@@ -242,37 +236,3 @@ class SearchTrainer:
             notes=notes,
             report=None if schedule is None or folder is None else self.context.report(folder.path),
         )
-
-
-def extend_epochs(task: Task, state: SearchState[InnerModel], history: History) -> tuple[str, ...]:
-    """Give a restored search the epochs of its settings, if they are more than before.
-
-    From this step on, the learning rate is that of a search of the new length at the same step. So the learning rate
-    jumps up, and the schedule differs from that of a search which begins with so many epochs. Returns a sentence that
-    says so, or nothing if nothing changes.
-    """
-    epochs, before, done = task.config.epochs, history.epochs, len(history.rows)
-    if epochs == before:
-        return ()
-    old_rate = state.learner.learning_rate
-    if task.config.learning_rate_schedule not in WITHOUT_EPOCHS:
-        # Schedules compute each rate from the one before, so a stand-in is stepped to this point, to the last bit.
-        optimizer = state.learner.optimizer
-        stand_in, longer = task.optimizer_of(
-            [{"params": [torch.zeros(1, requires_grad=True)]} for _ in optimizer.param_groups]
-        )
-        for _ in range(state.step):
-            stand_in.step()
-            longer.step()
-        state.learner.schedule.load_state_dict(longer.state_dict())
-        for group, of_longer in zip(optimizer.param_groups, stand_in.param_groups, strict=True):
-            group["lr"] = of_longer["lr"]
-    history.epochs = epochs
-    if state.step == 0:
-        return ()
-    history.lengthened.append({"from_epochs": before, "to_epochs": epochs, "at_epoch": done, "at_step": state.step})
-    rates = f"{old_rate:.3g} -> {state.learner.learning_rate:.3g}"
-    return (
-        f"Extended from {before} to {epochs} epochs after {done}: the learning rate is now that of {epochs} epochs "
-        f"({rates}). If it differs, so does the schedule from one of {epochs} epochs at once.",
-    )

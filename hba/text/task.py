@@ -207,8 +207,8 @@ def search(
     """Search a schedule of regularization for a language model on a folder of text, in one training.
 
     data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
-    checkpoint. resume: resume the run in `out`; data may be elsewhere now, and epochs may be more. progress: show a bar
-    in a terminal or a notebook. settings: those of hba.text.TextSearchConfig, and of its algorithm.
+    checkpoint. resume: resume the run in `out`; data may be elsewhere now. progress: show a bar in a terminal or a
+    notebook. settings: those of hba.text.TextSearchConfig, and of its algorithm.
 
     Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
     saved in `out`.

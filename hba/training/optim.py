@@ -22,8 +22,6 @@ DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = MappingProxyType(
 step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's public
 code).
 """
-WITHOUT_EPOCHS = ("constant", PLATEAU)
-"""Schedules that do not depend on the number of epochs."""
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 """Tensors, or groups of them with settings of their own, as torch.optim takes them."""

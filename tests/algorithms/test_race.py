@@ -85,12 +85,6 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
         assert again.schedule.provenance["forks"] == whole.schedule.provenance["forks"]
 
 
-def test_a_finished_race_gets_no_more_epochs(tmp_path: Path) -> None:
-    hba.search(sides(), **SETTINGS, out=tmp_path, callback=StopAfter(2))
-    with pytest.raises(SettingsError, match=r"keeps its settings; .* has epochs 8"):
-        hba.search(sides(), space=SPACE, epochs=9, out=tmp_path, resume=True)
-
-
 def test_calibration_undoes_a_scale_of_the_logits() -> None:
     generator = torch.Generator().manual_seed(0)
     logits, labels = torch.randn(500, 4, generator=generator), torch.randint(4, (500,), generator=generator)

@@ -53,9 +53,8 @@ def test_a_search_prints_its_plan_and_what_it_found(made: tuple[Path, list[str]]
 
 
 def test_a_search_is_resumed_shown_reported_and_compared() -> None:
-    lines = said("search-text", "texts", "--out", "run", "--resume", "--epochs", "3")
-    assert any(line.startswith("epoch 3/3: ") for line in lines)
-    assert hba.load_policy("run").epochs == 3
+    said("search-text", "texts", "--out", "run", "--resume")
+    assert hba.load_policy("run").epochs == 2
     assert "width" in run("search-text", "--out", "run", "--resume", "--width", "5").stderr
     assert said("show", "run")[-1] == "Picture: run/policy.png"
     assert said("report", "run") == ["Report: run/report.html"]

@@ -1,8 +1,6 @@
-"""A search that was stopped, killed, damaged, moved or extended goes on to the same bits."""
+"""A search that was stopped, killed, damaged or moved goes on to the same bits."""
 
-import dataclasses
 import json
-import math
 import multiprocessing
 import os
 import shutil
@@ -17,17 +15,13 @@ import pytest
 import torch
 from PIL import Image
 from search_problems import StopAfter, WithDropout, small_data, small_images, small_settings
-from search_steps import begun, step
 from torch import Tensor
 
 import hba
-from hba.config.training import PLATEAU
 from hba.data import SearchData
 from hba.errors import DataError, RunError, SettingsError
 from hba.policy_search import trainer
-from hba.policy_search.trainer import History, extend_epochs
-
-RATE = 0.02
+from hba.utils.files import load_tensors, save_tensors
 
 
 class Counted(WithDropout):
@@ -77,6 +71,10 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_stopped_search_ends_as_one_that_was_not(stopped: Path, whole: hba.SearchResult, tmp_path: Path) -> None:
     out = shutil.copytree(stopped, tmp_path / "run")
+    content = load_tensors(out / "checkpoint.pt")
+    # Checkpoints of searches that could be extended have these two as well.
+    content["state"]["history"] |= {"epochs": 4, "lengthened": []}
+    save_tensors(out / "checkpoint.pt", content)
     resumed = run(out, network=Counted(), resume=True)
     assert resumed.finished
     assert np.array_equal(values_of(resumed), values_of(whole))
@@ -95,6 +93,7 @@ def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(stopped: P
         ({"data": other, "network": Counted()}, "images or their split changed"),
         ({"network": changed}, "structure of the network changed"),
         ({"network": Counted(), "epochs": 2}, "epochs"),
+        ({"network": Counted(), "epochs": 5}, "epochs"),
         ({"network": Counted(), "sigma": 0.3}, "sigma"),
         ({"network": Counted(), "space": hba.SearchSpace()}, "space"),
         ({}, "network"),
@@ -151,48 +150,6 @@ def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> Non
     expected = values_of(hba.search(small_data(), **settings))
     assert np.array_equal(hba.load_policy(tmp_path / "run").values, expected)
     assert not list((tmp_path / "run").glob("*.part"))
-
-
-def cosine(step: int, total: int) -> float:
-    return RATE * (1 + math.cos(math.pi * step / total)) / 2
-
-
-def drops(step: int, total: int) -> float:
-    return RATE * 0.1 ** sum(step >= ninths * total // 9 for ninths in (3, 6, 8))
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "schedule", "rate"), [("lookahead", "cosine", cosine), ("delta-stn", "step", drops)]
-)
-def test_the_rate_of_each_step_after_is_that_of_the_longer_search_to_the_last_bit(
-    algorithm: str, schedule: str, rate: Any
-) -> None:
-    settings: dict[str, Any] = {"algorithm": algorithm, "learning_rate": RATE, "learning_rate_schedule": schedule}
-    _, longer_state = begun(**settings, epochs=6)
-    task, state = begun(**settings, epochs=3)
-    longer = dataclasses.replace(task, config=task.config.model_copy(update={"epochs": 6}))
-    step(task, state, 5)
-    assert state.learner.learning_rate == pytest.approx(rate(5, 9))
-    optimizer, longer_schedule = longer_state.learner.optimizer, longer_state.learner.schedule
-    for number in range(18):
-        if number == 5:
-            assert extend_epochs(longer, state, History(3))
-        if number >= 5:
-            assert state.learner.learning_rate == longer_state.learner.learning_rate
-            assert state.learner.learning_rate == pytest.approx(rate(number, 18), abs=1e-9)
-            step(task, state)
-        optimizer.step()
-        longer_schedule.step()
-
-
-def test_an_extended_search_is_the_longer_one_where_the_rate_does_not_depend_on_its_epochs(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"algorithm": "hba", "learning_rate_schedule": PLATEAU, "plateau_epochs": 1}
-    settings |= {"learning_rate": 0.2, "validate_every": 1}
-    longer = run(**settings, epochs=6)
-    run(tmp_path, **settings, epochs=3)
-    extended = run(tmp_path, resume=True, epochs=6)
-    assert np.array_equal(values_of(extended), values_of(longer))
-    assert timeless(extended) == timeless(longer)
 
 
 def test_a_run_goes_on_where_its_images_have_moved(tmp_path: Path) -> None:

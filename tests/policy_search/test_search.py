@@ -176,7 +176,7 @@ def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(algorithm: s
 
 def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
     decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
-    history, space = History(1), SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,))
+    history, space = History(), SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,))
     for value in (1.23456789e-6, 0.0123456789, 0.1 + 1e-12):
         history.note([value], 0.0, {}, space)
     assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]
