@@ -1,6 +1,6 @@
 """Makes computed.json: what searches and an evaluation compute, to the last bit.
 
-Searches in the file were made by e322238, those with all settings and the centered hba-lookahead by 9aee736, the
+Searches in the file were made by e322238, those with all settings by 9aee736, the
 evaluation by 5397798, which had the test errors of e322238.
 
 `python tests/computed.py FILE` writes it anew, with the code as it is now.
@@ -47,8 +47,6 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "hba, centered": {"paper": True, "response": "centered", "initial_fraction": 0.5},
         "hba, separate": {"paper": True, "response": "separate", "train_steps": 4},
         "hba, linearized": {"paper": True, "response": "linearized"},
-        "hba-lookahead": {"algorithm": "hba-lookahead"},
-        "hba-lookahead, centered": {"algorithm": "hba-lookahead", "response": "centered"},
         "fixed-noise": {"paper": True, "algorithm": "fixed-noise"},
         "hyper-population": {"paper": True, "algorithm": "hyper-population", **_POPULATION},
         "population": {"paper": True, "algorithm": "population", **_POPULATION},

@@ -52,7 +52,6 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "hba": {"algorithm": "hba"},
     "hba-centered": {"algorithm": "hba", "response": "centered", "sharing": "conv+bn", "sigma_entropy": 0.01},
     "hba-separate": {"algorithm": "hba", "response": "separate"},
-    "hba-lookahead": {"algorithm": "hba-lookahead"},
     "joint": {"algorithm": "joint", **TUNED},
     "stn": {"algorithm": "stn", "tune": "augmentation,dropout", "space": "stn", "model": "mlp-8"},
     "delta-stn": {"algorithm": "delta-stn", "tune": "dropout,weight-decay,input-dropout", "model": "mlp-8"},

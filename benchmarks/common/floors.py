@@ -54,11 +54,6 @@ FLOORS: Mapping[str, Floor] = MappingProxyType(
             validates="images",
             why="a training; then a validation gradient that reaches the first layer",
         ),
-        "hba-lookahead": Floor(
-            {"algorithm": "hba-lookahead", "reward_derivative": "difference"},
-            rewards=8,
-            why="as look-ahead, of as many validation images as are trained on",
-        ),
         "stn": Floor({"algorithm": "stn", "warm_up_epochs": 0}, validates="images", why="as hba"),
         "delta-stn": Floor(
             {"algorithm": "delta-stn", "warm_up_epochs": 0},

@@ -74,7 +74,6 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
         "separate": Candidate("centered response, weights learnt apart (Delta-STN, 3.2)", {"response": "separate"}),
         "middle": Candidate("all hyperparameters start in the middle", {"initial_fraction": 0.5}),
         DRAWS: Candidate("look-ahead from the middle, 4 draws for each image, after every 4th step", _DRAWS),
-        "hba-lookahead": Candidate("4 draws, and the hypergradient of HBA", {**_DRAWS, "algorithm": "hba-lookahead"}),
         FORMER: Candidate("look-ahead from RandAugment, strength first, with a pull and a spread", _FORMER),
         f"{FORMER}-fixed-count": _former_with("that without a search of K", count="fixed"),
         f"{FORMER}-unshared": _former_with("that without shared coordinates", strength_learning_rate=0.0),

@@ -117,6 +117,7 @@ def floor_table(records: Sequence[Record]) -> str:
                 "the floor is": FLOORS[name].why,
             }
             for name in seconds
+            if name in FLOORS
         )
         side = settings["image_size"]
         what = f"{settings['model']}, {side}x{side} pixels, batches of {settings['batch_size']}"

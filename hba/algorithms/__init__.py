@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hba.algorithms.algorithm import Algorithm
-from hba.algorithms.hba_lookahead import HbaLookahead, Joint
 from hba.algorithms.hypergradient import FixedNoise, Hypergradient
+from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.population import HyperPopulation, Population
@@ -22,10 +22,10 @@ def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
 
 PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
 """The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
-_OTHERS = (HbaLookahead, Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
+_OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
 ALGORITHMS = _by_name(Lookahead, Race, Hypergradient, *_OTHERS)
 """By name, the default first."""
 
 __all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]
-__all__ += ["DeltaSelfTuning", "FixedNoise", "HbaLookahead", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]
+__all__ += ["DeltaSelfTuning", "FixedNoise", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]
 __all__ += ["Population", "Race", "SelfTuning", "UpdateSchedule"]

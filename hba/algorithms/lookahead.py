@@ -71,22 +71,17 @@ class Rewards(LambdaSteps):
             inputs, walk = task.augment_with(values, images, state.generator)
         return AugmentedBatch(inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns)
 
-    def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages (B,) of rewards (B,), in standard deviations; and one standard deviation ()."""
+    def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
+        """Advantages (B,) of rewards (B,), in standard deviations."""
         with n_repeats(batch.draws):
             advantages = advantages_of(all_gather(rewards), batch.draws)
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-            return local_shard(advantages) / scale, scale
+            return local_shard(advantages) / scale
 
-    def move_by(
-        self, task: Task, state: GradientState[L], batch: AugmentedBatch, gradient: Tensor, unit: float | Tensor = 1.0
-    ) -> None:
-        """One step on lambda along a gradient (n,), and a pull to the start of the search.
-
-        unit: one standard deviation of the rewards of the batch, in the unit of the gradient.
-        """
+    def move_by(self, task: Task, state: GradientState[L], batch: AugmentedBatch, gradient: Tensor) -> None:
+        """One step on lambda along a gradient (n,), and a pull to the start of the search."""
         weight = self.divergence_weight
-        curvature = unit * (weight * divergence_curvature(task.space, batch)) if weight else None
+        curvature = weight * divergence_curvature(task.space, batch) if weight else None
         self.move_lambda(task, state, gradient, curvature)
 
 
@@ -138,7 +133,7 @@ class Lookahead(StrengthFirst):
         """One step on lambda by the standardized rewards of the batch."""
         learner = state.learner
         loss = self.validation_loss(task, state, learner.network, learner.forward)
-        rewards, _ = self.standardized(batch, self.rewards(learner, batch, loss))
+        rewards = self.standardized(batch, self.rewards(learner, batch, loss))
         self.move_by(task, state, batch, -expected_score(task.space, batch, rewards))
         state.totals.add_lambda(loss.detach())
 

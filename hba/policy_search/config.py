@@ -124,9 +124,9 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
 
     algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Lookahead)
     """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
-    6); hba-lookahead, both at once; joint, lookahead for what acts on images and hba for the other regularizers, the
-    default where such are tuned; what hba is derived from, fixed-noise (5), hyper-population (4) and population (3);
-    what it builds on, stn and delta-stn; or race, which decides by forks of one training what to augment with."""
+    6); joint, lookahead for what acts on images and hba for the other regularizers, the default where such are tuned;
+    what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); what it builds on, stn and
+    delta-stn; or race, which decides by forks of one training what to augment with."""
 
     @classmethod
     def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:

@@ -20,7 +20,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, randaugment, search_space
 
 
-@each("algorithm", ["hba", "lookahead", "hba-lookahead"])
+@each("algorithm", ["hba", "lookahead"])
 # Three steps are an epoch, and a lambda step comes after every T_train.
 @each(("warm_up_epochs", "train_steps", "first"), [(0, 2, 2), (1, 1, 4), (1, 3, 6)])
 def test_lambda_stays_until_the_warm_up_is_over(

@@ -1,4 +1,4 @@
-"""Look-ahead, alone and with HBA: rewards against autograd and real steps, and where its own steps lead."""
+"""Look-ahead: rewards against autograd and real steps, and where its own steps lead."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -14,9 +14,7 @@ from search_steps import (
     WithFrozenLayer,
     algorithm_of,
     begun,
-    is_response,
     next_validation,
-    respond_at_random,
     space_of,
     step,
 )
@@ -25,7 +23,6 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import ConstantLR
 
 from hba.algorithms import Lookahead, lookahead
-from hba.algorithms.hba_lookahead import reach
 from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.state import NetworkModel
@@ -211,47 +208,3 @@ def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation
     root = (BETAS[1] * (1 - BETAS[1] ** N_STEPS) / (1 - BETAS[1] ** steps)) ** 0.5
     factor = (1 - BETAS[0]) / (1 - BETAS[0] ** steps) / root
     torch.testing.assert_close(torch.stack(changes), -factor * rewards, rtol=5e-3, atol=1e-6)
-
-
-@each(("draws", "response"), [(1, "affine"), (3, "centered")])
-def test_a_lambda_step_goes_by_both_gradients_in_nats(draws: int, response: str) -> None:
-    """Again, slowly: an ordinary network at lambda, the gradient of every image apart, and the hypergradient."""
-    space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
-    task, state = begun(algorithm="hba-lookahead", space=space, initial_fraction=0.4, response=response)
-    respond_at_random(state.learner.hypernetwork, 0.1)
-    step(task, state, 3)
-    trial = augmented(task, state, draws)
-    ((images, labels),) = next_validation(task, state)
-    hypernetwork = copy.deepcopy(state.learner.hypernetwork).eval()
-    at = state.lam.detach().clone().requires_grad_()
-    (through_response,) = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at), labels), at)
-
-    weights = [one for name, one in hypernetwork.named_parameters() if not is_response(name)]
-    direction = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at.detach()), labels), weights)
-
-    def reward(image: int) -> Tensor:
-        logits = hypernetwork(trial.images[image : image + 1], at.detach())
-        of_image = torch.autograd.grad(F.cross_entropy(logits, trial.labels[image : image + 1]), weights)
-        return torch.stack([(mine * v).sum() for mine, v in zip(of_image, direction, strict=True)]).sum()
-
-    rewards = torch.stack([reward(image) for image in range(len(trial.labels))])
-    a_short_training = reach(10) * state.learner.learning_rate
-    expected = through_response - a_short_training * expected_score(space, trial, compared(rewards, draws))
-    algorithm_of(task).update_lambda_by(task, state, trial)
-    torch.testing.assert_close(state.lam.grad, expected, rtol=1e-3, atol=1e-5)
-
-
-def distance_of(n_steps: int, *, nesterov: bool = True) -> float:
-    """How far SGD with momentum goes along a gradient of 1, at a learning rate of 1."""
-    weight = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], 1.0, momentum=0.9, nesterov=nesterov)
-    for _ in range(n_steps):
-        weight.grad = torch.ones(1)
-        optimizer.step()
-    return -weight.item()
-
-
-@each("n_steps", [1, 5, 20])
-def test_the_reach_is_that_of_the_momentum_of_the_search(n_steps: int) -> None:
-    assert reach(n_steps) == reach(n_steps, "sgd") == pytest.approx(distance_of(n_steps), rel=1e-5)
-    assert reach(n_steps, "sgd-classical") == pytest.approx(distance_of(n_steps, nesterov=False), rel=1e-5)

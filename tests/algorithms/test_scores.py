@@ -170,11 +170,11 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(s
     torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ["lookahead", "hba-lookahead"])
+@pytest.mark.parametrize("algorithm", ["lookahead", "joint"])
 def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rewards in standard deviations, and a weight in the same: whatever unit both are then turned into."""
+    """Rewards in standard deviations, and a weight in the same."""
     worth, weight, space = 0.5, 0.4, SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
     settings: dict[str, Any] = {"algorithm": algorithm, "divergence_weight": weight, "lambda_betas": (0.9, 0.999)}
     settings |= {"count": "fixed", "reward_draws": 1, "strength_learning_rate": 0.0}
@@ -182,8 +182,8 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     task, state = begun(space, network=network, **settings)
     algorithm_now = algorithm_of(task)
 
-    def planted(trial: AugmentedBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        return worth * trial.walk.fired[:, 0].float(), torch.tensor(1.0)
+    def planted(trial: AugmentedBatch, _: Tensor) -> Tensor:
+        return worth * trial.walk.fired[:, 0].float()
 
     monkeypatch.setattr(type(algorithm_now), "standardized", lambda _, trial, rewards: planted(trial, rewards))
     images, labels = state.train_stream.next()

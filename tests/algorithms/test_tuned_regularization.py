@@ -7,11 +7,12 @@ import torch
 import torch.nn.functional as F
 from each import each
 from search_problems import SMALL_SETTINGS, small_data
-from search_steps import algorithm_of, begun
+from search_steps import algorithm_of, begun, is_response, next_validation, respond_at_random, step
 from torch import Tensor, nn
 
 import hba
 from hba.algorithms.hypergradient import penalty_of, update_phi
+from hba.algorithms.scores import expected_score
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -85,13 +86,34 @@ def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_throu
     assert not response[:, ~is_tuned_through_them].any()
 
 
-def test_joint_moves_each_hyperparameter_by_its_own_gradient() -> None:
-    task, state = begun_with("augmentation,input-dropout,weight-decay", algorithm="joint", response="centered")
-    algorithm = algorithm_of(task)
-    through_response, by_rewards = torch.randn(task.space.n), torch.randn(task.space.n)
-    found, _ = algorithm.combined(task, state, through_response, by_rewards, torch.tensor(2.0))
+@each("draws", [1, 3])
+def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None:
+    """Again, slowly: the gradient of every image apart, and the hypergradient."""
+    how = {"algorithm": "joint", "response": "centered", "reward_derivative": "exact"}
+    task, state = begun_with("augmentation,input-dropout,weight-decay", **how)
+    hypernetwork, algorithm = state.learner.hypernetwork, algorithm_of(task)
+    respond_at_random(hypernetwork, 0.1)
+    step(task, state, 3)
+    trial = algorithm.augmented(task, state, *state.train_stream.next(), draws)
+    ((images, labels),) = next_validation(task, state)
+    hypernetwork.eval()
+    at = state.lam.detach().clone().requires_grad_()
+    (through_response,) = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at), labels), at)
+    weights = [one for name, one in hypernetwork.named_parameters() if not is_response(name)]
+    direction = torch.autograd.grad(F.cross_entropy(hypernetwork(images, at.detach()), labels), weights)
+    rewards = torch.zeros(len(trial.labels))
+    for image in range(len(rewards)):
+        logits = hypernetwork(trial.images[image : image + 1], at.detach())
+        of_image = torch.autograd.grad(F.cross_entropy(logits, trial.labels[image : image + 1]), weights)
+        rewards[image] = sum((mine * v).sum() for mine, v in zip(of_image, direction, strict=True))
+    copies = rewards.reshape(draws, -1)
+    others = rewards.mean() if draws == 1 else (copies.sum(0) - copies) / (draws - 1)
+    compared = (copies - others).flatten()
+    by_rewards = -expected_score(task.space, trial, compared / compared.std())
+    algorithm.update_lambda_by(task, state, trial)
     for column, name in enumerate(task.space.names):
-        assert found[column] == (through_response if name == "weight_decay" else by_rewards)[column], name
+        expected = (through_response if name == "weight_decay" else by_rewards)[column]
+        torch.testing.assert_close(state.lam.grad[column], expected, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None:

@@ -93,7 +93,7 @@ def test_a_misspelt_name_is_answered_with_a_proposal() -> None:
 def test_settings_that_contradict_each_other_are_refused() -> None:
     for settings, words in (
         ({"algorithm": "stn", "sigma": 0.0}, ("sigma", "sigma_entropy")),
-        ({"algorithm": "hba-lookahead", "sigma_entropy": 0.001}, ("sigma_entropy", "hba-lookahead")),
+        ({"algorithm": "joint", "sigma_entropy": 0.001}, ("sigma_entropy", "joint")),
         ({"algorithm": "delta-stn", "lambda_betas": "0.5,0.9"}, ("lambda_betas", "lambda_optimizer")),
         ({"warm_up_epochs": 5, "epochs": 5}, ("warm_up_epochs",)),
         ({"sigma": 0}, ("sigma",)),
@@ -109,7 +109,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         with pytest.raises(SettingsError) as raised:
             SearchConfig.from_preset(settings)
         assert all(word in str(raised.value) for word in words), str(raised.value)
-    for algorithm in ("lookahead", "hba-lookahead", Lookahead, Lookahead()):
+    for algorithm in ("lookahead", "joint", Lookahead, Lookahead()):
         with pytest.raises(SettingsError, match="hba, fixed-noise"):
             SearchConfig.from_preset({"algorithm": algorithm}, paper=True)
 

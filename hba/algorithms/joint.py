@@ -1,0 +1,80 @@
+"""HBA and look-ahead in one training: lambda moves along the hypergradient and by the rewards of augmented images.
+
+`joint` takes look-ahead for what acts on images and the hypergradient for everything else. The effect of an operation,
+or of a regularizer of images, can be judged by one step on the augmented image. The effect of what acts inside the
+network or in the loss (dropout, weight decay) appears only after many steps; one step would always ask for less of it.
+So the weights respond to changes of these hyperparameters only.
+
+Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without the response.
+Rewards are taken at the same lambda for all images. At the lambda that each image was augmented with, they would depend
+on epsilon through the response too, and not only through the image.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
+from hba.algorithms.lookahead import StrengthFirst
+from hba.algorithms.rewards import gradients_of, rewards_of
+from hba.algorithms.scores import AugmentedBatch, expected_score
+from hba.algorithms.task import Task
+from hba.config.training import CommonSearchConfig, Sharing
+from hba.data.config import Size
+from hba.data.images import Batch
+from hba.errors import SettingsError
+from hba.training.optim import preconditioned
+
+
+class Joint(StrengthFirst, Hypergradient):
+    """Moves operations as look-ahead does by default; all layers respond to everything else."""
+
+    name: ClassVar[str] = "joint"
+
+    train_steps: Size = 2
+    sharing: Sharing = "all"
+    response: Response = "separate"
+
+    def check(self, config: CommonSearchConfig) -> None:
+        super().check(config)
+        if self.sigma_entropy is not None:
+            raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
+
+    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
+        """One step on lambda, which judges draws for the images of the last batch by other validation images each, or
+        by the hypergradient alone if nothing acts on images.
+        """
+        if task.space.operations or task.image_columns is not None:
+            self.update_lambda_by(task, state, self.augmented(task, state, *batch, self.reward_draws))
+        else:
+            self.update_lambda(task, state)
+
+    def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
+        """One step on lambda: each hyperparameter by its own gradient, both from the same validation images.
+
+        The hypergradient is in nats, the other in standard deviations of rewards. Adam normalizes each
+        hyperparameter's, so units need not agree.
+        """
+        network, lam = state.learner.hypernetwork, state.lam
+        loss = self.validation_loss(task, state, network, lambda images: network(images, lam))
+        weights = {name: one for name, one in network.current_parameters().items() if one.requires_grad}
+        through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
+        direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
+        along = dict(zip(weights, direction, strict=True))
+        rewards = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
+        by_rewards = -expected_score(task.space, batch, self.standardized(batch, rewards))
+        self.move_by(task, state, batch, torch.where(task.through_weights, through_response, by_rewards))
+        self.move_center(state)
+        state.totals.add_lambda(loss.detach())
+
+    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
+        """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take
+        effect through them.
+        """
+        of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
+
+        def augment(images: Tensor, _: Tensor) -> Tensor:
+            return task.augment(images, lam_rows, state.generator)
+
+        update_phi(task, state, batch, of_weights, self.response, augment)
