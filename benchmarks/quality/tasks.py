@@ -89,7 +89,7 @@ class RowTask(TrainingTask):
         schedule = self._start() if self.name in RANGE else self._search.schedule()
         name = {former: name for name, former in FORMER_NAMES.items()}.get(self.name, self.name)
         (row,) = row_configs({self.name: BASELINES[name].make}, schedule, self.config)
-        return row.config, row.augmentation(self.seed)
+        return row.config, row.augmentation
 
     def _start(self) -> Schedule:
         """Any schedule of the search space."""

@@ -46,28 +46,24 @@ Baseline = str | Path | Schedule | Augmentation
 class RowConfig:
     """What one row trains with.
 
-    augmentations: the training of seed s takes number s modulo their count. own_network: replaces the setting `model`.
-    start: pretrained weights that the model starts from.
+    own_network: replaces the setting `model`. start: pretrained weights that the model starts from.
     """
 
     name: str
     config: EvaluationConfig
-    augmentations: tuple[Augmentation, ...]
+    augmentation: Augmentation
     own_network: CustomNetwork | None = None
     start: Start | None = None
-
-    def augmentation(self, seed: int) -> Augmentation:
-        return self.augmentations[seed % len(self.augmentations)]
 
     @property
     def definition(self) -> str:
         """A hash of how this row differs from other rows."""
         cutout_size = str(self.config.baseline_augmentation().cutout_size)
-        parts = [SEEDS, cutout_size, *(part.definition for part in self.augmentations)]
+        parts = [SEEDS, cutout_size, self.augmentation.definition]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-Made = tuple[EvaluationConfig, tuple[Augmentation, ...]]
+Made = tuple[EvaluationConfig, Augmentation]
 Make = Callable[[Schedule, EvaluationConfig], Made]
 """From the schedule to compare with and its settings to those of a row."""
 
@@ -80,21 +76,21 @@ def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
             "cutout, or set cutout_size to 0"
         )
     size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
-    return config.model_copy(update={"cutout_size": size}), (ScheduleAugmentation(None),)
+    return config.model_copy(update={"cutout_size": size}), ScheduleAugmentation(None)
 
 
 def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
     policies = {"cifar10": "cifar10", "cifar100": "cifar10", "svhn": "svhn", "svhn-full": "svhn"}
     policy = policies.get(config.baseline_like or config.data, "imagenet")
-    return config, (ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment")),)
+    return config, ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment"))
 
 
 def _always(augmentation: Augmentation) -> Make:
-    return lambda schedule, config: (config, (augmentation,))
+    return lambda schedule, config: (config, augmentation)
 
 
 def _recipe(make: Callable[[], Schedule]) -> Make:
-    return lambda schedule, config: (config, (ScheduleAugmentation(make()),))
+    return lambda schedule, config: (config, ScheduleAugmentation(make()))
 
 
 def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
@@ -104,7 +100,7 @@ def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
         changed = change(schedule)
         columns = changed.space.probability_columns(torch.device("cpu")).numpy()
         is_nothing = RECIPE in changed.provenance and not changed.values[:, columns].any()
-        return config, (ScheduleAugmentation(None if is_nothing else changed),)
+        return config, ScheduleAugmentation(None if is_nothing else changed)
 
     return made
 
@@ -199,9 +195,8 @@ def row_configs(
 def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
     """SettingsError for a row that cannot train on these images, by this network or by this optimizer."""
     for row in rows:
-        augmentation = row.augmentations[0]
-        try_out(augmentation, data.train, row.config.epochs)
-        schedule = getattr(augmentation, "schedule", None)
+        try_out(row.augmentation, data.train, row.config.epochs)
+        schedule = getattr(row.augmentation, "schedule", None)
         if not isinstance(schedule, Schedule):
             continue
         names = schedule.space.names

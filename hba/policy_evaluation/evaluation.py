@@ -243,8 +243,7 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
     generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
     with generators, explained_memory_errors():
         try:
-            augmentation = row.augmentation(seed)
-            found = train(row.config, data, augmentation, seed, on_step, row.own_network, row.start, checkpoint)
+            found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
     return found.test, found.epochs

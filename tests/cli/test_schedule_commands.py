@@ -227,7 +227,7 @@ def test_shipped_policies_are_listed_with_their_cards() -> None:
         assert json.loads(run("policies", name, "--json").stdout)["results"]["rows"][0]["name"] == "schedule"
         # A row is known by what it does to images: it is of this file.
         config = EvaluationConfig.make({**card["results"]["settings"], "data": "digits"})
-        row = RowConfig(name, config, (ScheduleAugmentation(hba.load_policy(name)),))
+        row = RowConfig(name, config, ScheduleAugmentation(hba.load_policy(name)))
         assert row.definition == card["results"]["rows"][0]["definition"]
 
 

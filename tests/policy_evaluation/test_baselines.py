@@ -38,11 +38,10 @@ def rows_for(*against: str, schedule: Schedule = SCHEDULE, **settings: Any) -> d
     return {row.name: row for row in row_configs(named_rows(schedule, against), schedule, config)}
 
 
-def schedule_of(row: RowConfig, seed: int = 0) -> Schedule:
-    augmentation = row.augmentation(seed)
-    assert isinstance(augmentation, ScheduleAugmentation)
-    assert augmentation.schedule is not None
-    return augmentation.schedule
+def schedule_of(row: RowConfig) -> Schedule:
+    assert isinstance(row.augmentation, ScheduleAugmentation)
+    assert row.augmentation.schedule is not None
+    return row.augmentation.schedule
 
 
 OF_OPERATIONS = [name for name in BASELINES if not name.startswith("only-")]
@@ -54,7 +53,7 @@ def test_each_name_has_its_augmentation() -> None:
     rows = rows_for(*OF_OPERATIONS, schedule=schedule)
     assert list(rows) == ["schedule", *OF_OPERATIONS]
     assert schedule_of(rows["schedule"]) is schedule
-    assert rows["none"].augmentations == rows["cutout"].augmentations == (ScheduleAugmentation(None),)
+    assert rows["none"].augmentation == rows["cutout"].augmentation == ScheduleAugmentation(None)
     for name, make in MADE.items():
         assert schedule_of(rows[name]).values.tolist() == make(schedule).values.tolist()
         assert schedule_of(rows[name]).spread.tolist() == make(schedule).spread.tolist()
@@ -82,7 +81,7 @@ def test_the_recipe_none_trains_as_the_baseline_does() -> None:
     nothing = hba.load_policy("none")
     for named in (named_rows("none", ()), named_rows(nothing, ()), named_rows(nothing.with_spread(0.5), ())):
         (row,) = row_configs(named, nothing, config)
-        assert row.augmentations == (ScheduleAugmentation(None),)
+        assert row.augmentation == ScheduleAugmentation(None)
 
 
 @pytest.mark.parametrize(
