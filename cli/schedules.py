@@ -190,7 +190,6 @@ def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name
       pba           a policy log (.txt) of Population Based Augmentation
       fast-autoaugment, dada
                     a list of sub-policies: archive.py, genotype.py, ...
-      autoalbument  the JSON that it writes
       torchvision   instead of FILE, one of these names:
                     autoaugment-imagenet, autoaugment-cifar10,
                     autoaugment-svhn, randaugment, trivialaugment

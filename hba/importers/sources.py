@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
-from hba.importers.autoalbument import policy_of_autoalbument
 from hba.importers.lists import policy_of_list
 from hba.importers.pba import PBA_FILL, pba_schedule
 from hba.schedule.file import reading
@@ -18,24 +17,18 @@ from hba.utils.settings import whole_number
 from hba.utils.text import unknown
 
 _OF_LISTS = ("Cutout's own grey, where borders are black: here both have one color",)
-_OF_AUTOALBUMENT = (
-    "the signs of rotations and shifts, which hba draws",
-    "grey levels that are added: here Brightness multiplies, by the same on mid-grey",
-    "borders that mirror the image: here they have one color",
-)
 
 
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
     kind: what errors call what is read. read: makes sub-policies of the text of a file, or of a policy's name; None for
-    PBA, which has schedules. notes: what hba does differently. interpolation: of operations that move pixels.
+    PBA, which has schedules. notes: what hba does differently.
     """
 
     kind: str
     read: Callable[..., tuple[SubPolicy, ...]] | None
     notes: tuple[str, ...] = ()
-    interpolation: str = "nearest"
 
 
 SOURCES: Mapping[str, PolicySource] = MappingProxyType(
@@ -43,7 +36,6 @@ SOURCES: Mapping[str, PolicySource] = MappingProxyType(
         "pba": PolicySource("PBA schedule", None),
         "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS),
         "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS),
-        "autoalbument": PolicySource("policy of AutoAlbument", policy_of_autoalbument, _OF_AUTOALBUMENT, "bilinear"),
         "torchvision": PolicySource("policy of torchvision", policy_of_torchvision),
     }
 )
@@ -84,4 +76,4 @@ def import_policy(
         policy = found.read(text, *names.values())
         origin = {"algorithm": source, "source": text if is_named else path.name, **names}
         fill = (0.0, 0.0, 0.0) if fill is None else fill
-        return fitted_schedule(policy, epochs, fill, origin, found.notes, found.interpolation)
+        return fitted_schedule(policy, epochs, fill, origin, found.notes)
