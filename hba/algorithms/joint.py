@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
-from hba.algorithms.lookahead import StrengthFirst
+from hba.algorithms.lookahead import Rewards
 from hba.algorithms.rewards import gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.task import Task
@@ -27,7 +27,7 @@ from hba.errors import SettingsError
 from hba.training.optim import preconditioned
 
 
-class Joint(StrengthFirst, Hypergradient):
+class Joint(Rewards, Hypergradient):
     """Moves operations as look-ahead does by default; all layers respond to everything else."""
 
     name: ClassVar[str] = "joint"

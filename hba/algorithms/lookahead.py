@@ -43,15 +43,24 @@ LookaheadState = GradientState[NetworkModel]
 
 
 class Rewards(LambdaSteps):
-    """Base class of algorithms that reward samples of the policy by the effect of a step on the augmented images."""
+    """Base class of algorithms that reward samples of the policy by the effect of a step on the augmented images.
 
+    Its defaults start at RandAugment's policy and move the strength of a policy first.
+    """
+
+    init: Init = "randaugment"
+    count: Count = "searched"
+    spread_over: SpreadOver = "magnitudes"
+    spread_share: Share = 0.5
+    lambda_betas: Betas = (0.98, 0.999)
+    strength_learning_rate: NotNegative = 0.1
     reward_draws: Size = 4
     """Augmented copies of each image that are compared. 1: images are compared with each other."""
-    reward_derivative: RewardDerivative = "exact"
+    reward_derivative: RewardDerivative = "auto"
     """How rewards are taken: exact, by forward mode, which some layers have not; difference, by the losses with the
     weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU where no weights are
     frozen, and exact elsewhere."""
-    divergence_weight: NotNegative = 0.0
+    divergence_weight: NotNegative = 0.03
     """Strength of the pull to the initial policy. At 0.03, a decision worth 0.03 standard deviations of reward moves
     its probability by one logit. 0: no pull."""
 
@@ -85,20 +94,7 @@ class Rewards(LambdaSteps):
         self.move_lambda(task, state, gradient, curvature)
 
 
-class StrengthFirst(Rewards):
-    """Base class whose defaults start at RandAugment's policy and move the strength of a policy first."""
-
-    init: Init = "randaugment"
-    count: Count = "searched"
-    spread_over: SpreadOver = "magnitudes"
-    spread_share: Share = 0.5
-    lambda_betas: Betas = (0.98, 0.999)
-    strength_learning_rate: NotNegative = 0.1
-    divergence_weight: NotNegative = 0.03
-    reward_derivative: RewardDerivative = "auto"
-
-
-class Lookahead(StrengthFirst):
+class Lookahead(Rewards):
     """Look-ahead, the default algorithm."""
 
     name: ClassVar[str] = "lookahead"
