@@ -17,7 +17,7 @@ from common.tasks import SearchTask
 from quality.beds import DIGITS, Bed
 from quality.tasks import RowTask, row_task
 
-from hba.algorithms.race import calibrated
+from hba.algorithms.race_measures import calibrated
 from hba.algorithms.race_policies import GROUPS as RACE_GROUPS, SYMMETRIES
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 import pydantic
 import torch
 from pydantic import BeforeValidator, Field
@@ -85,8 +86,6 @@ class Algorithm(Settings):
     """Whether it supports the setting `fast`: it trains an ordinary network."""
     tunes_training: ClassVar[bool] = False
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
-    is_fixed: ClassVar[bool] = False
-    """Whether the schedule is the policy at the end of the search, in all epochs, not the course of the search."""
     idle: ClassVar[tuple[str, ...]] = ()
     """Settings below that have no effect on it, and are refused."""
     has_presets: ClassVar[bool] = True
@@ -162,6 +161,10 @@ class Algorithm(Settings):
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
         """How many epochs the search takes; `epochs` are those of the training that it is for."""
         return sum(epochs for _, epochs in self.leg_epochs(config, space)) or config.epochs
+
+    def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
+        """Of the epochs that have ended, counted from 0, those whose values are the schedule. rows (epochs, n): all."""
+        return [*range(len(rows))]
 
     def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str | None:
         """One sentence on what the search will do, if its epochs do not say it."""

@@ -35,7 +35,7 @@ GROUPS: Mapping[str, Typical] = MappingProxyType(
 )
 """What is tried together; those of the walk are another group, with RandAugment's policy."""
 WALK_GROUP = "RandAugment"
-TOGETHER = (2, 3, 4)
+TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 
 
@@ -60,11 +60,13 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
     return walk | {name: group for name, group in found.items() if group} | own
 
 
-def row_of(space: SearchSpace, taken: list[str]) -> Tensor:
+def row_of(space: SearchSpace, taken: list[str], start: Mapping[str, float] | None = None) -> Tensor:
     """Values (n,), float64: with the probabilities of the groups and symmetries that are taken, and none of others.
 
-    The walk is that of the recipe RandAugment. Magnitudes of what is not tried are where other searches begin.
+    The walk is that of the recipe RandAugment. Magnitudes of what is not tried are where other searches begin. start:
+    the setting, which replaces probabilities and magnitudes of what is taken.
     """
+    given = {name if "." in name else f"{name}.probability": value for name, value in (start or {}).items()}
     recipe = RECIPES["randaugment"].make()
     walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     groups = groups_of(space)
@@ -84,6 +86,9 @@ def row_of(space: SearchSpace, taken: list[str]) -> Tensor:
                 # Operations of your own, which RandAugment cannot have, are as likely as its own.
                 probability = walk.get(f"{prefix}.probability", 0.0 if operation.name in OPERATIONS else 0.5)
             values[f"{prefix}.probability"] = probability if is_tried else 0.0
+            for kind in ("probability", "magnitude"):
+                if is_tried and (name := f"{operation.name}.{kind}") in given:
+                    values[f"{prefix}.{kind}"] = given[name]
     row = torch.tensor([values[name] for name in space.names], dtype=torch.float64)
     low, high = space.bounds(row.dtype, row.device)
     return row.clamp(low.minimum(high), low.maximum(high))

@@ -196,10 +196,11 @@ class SearchTrainer:
         if not self.history.rows:
             return None
         space, spreads, rows = self.context.task.space, np.array(self.history.spreads), np.array(self.history.rows)
-        columns = self.context.config.algorithm.spread_columns(space).numpy()
+        algorithm = self.context.config.algorithm
+        columns = algorithm.spread_columns(space).numpy()
         spread = spreads.reshape(len(spreads), -1) * columns
-        if self.context.config.algorithm.is_fixed:
-            rows, spread = rows[-1:], spread[-1:]
+        epochs = algorithm.epochs_of_schedule(rows, self.context.config, space)
+        rows, spread = rows[epochs], spread[epochs]
         return Schedule(space, rows, self.context.fill, self._provenance(), spread=spread)
 
     def _provenance(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class RaceFindings:
     had learned nothing. largest_gap: the largest share with which a symmetry is taken, its standard error included.
     forks: by name, the validation loss less that of the fork `none`, the least first. loss: that of the fork `none`.
     winner: the fork that is taken; None before the first has ended. taken: symmetries and groups of the policy.
-    n_left: how many forks have not ended.
+    n_left: how many forks have not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
 
     symmetries: Mapping[str, Measured]
@@ -40,6 +40,7 @@ class RaceFindings:
     winner: str | None
     taken: tuple[str, ...]
     n_left: int
+    is_moved: bool = False
 
     @staticmethod
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
@@ -55,7 +56,8 @@ class RaceFindings:
                 loss=_number(forks["none"][0]) if "none" in forks else math.nan,
                 winner=taken["fork"],
                 taken=tuple(taken["operations"]),
-                n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 1 - len(forks),
+                n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 2 - len(forks),
+                is_moved=bool(taken.get("is_moved")),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
@@ -91,7 +93,8 @@ class RaceFindings:
                 f"{', '.join(shown[name] for name in lower) or 'none'}; did not: {others}."
             )
         of = f"that of the fork {self.winner}" if self.winner else "what is taken before a fork has ended"
-        found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}.")
+        then = ", with the probabilities and magnitudes that look-ahead has found since" if self.is_moved else ""
+        found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}.")
         if self.n_left:
             ended = f"Forks that have ended: {', '.join(self.forks) or 'none'}; {self.n_left} have not."
             found.append(ended + (" Until then, the policy is the best so far." if self.winner else ""))

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from search_problems import StopAfter, small_config, small_images
+from search_problems import StopAfter, small_images
 from torch import Tensor, nn
 
 import hba
-from hba.algorithms.race import Race, calibrated
+from hba.algorithms.race import Race, moved_by_lookahead
+from hba.algorithms.race_measures import calibrated
 from hba.algorithms.race_policies import groups_of, row_of
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
@@ -24,7 +25,7 @@ FLIPS = ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
 SPACE = SearchSpace((*(STAGED[name] for name in (*FLIPS, "Erase", "Mixup")), OPERATIONS["Invert"]), 1, (0.5, 0.5))
 SETTINGS: dict[str, Any] = {
     **{"algorithm": "race", "space": SPACE, "model": "wrn-10-1", "epochs": 8, "batch_size": 12},
-    **{"device": "cpu", "learning_rate": 0.05},
+    **{"device": "cpu", "learning_rate": 0.05, "price": 3.25},
 }
 
 
@@ -58,19 +59,42 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     assert result.schedule is not None
     forks = result.schedule.provenance["forks"]
     assert list(forks) == ["none", "RandAugment", "erasing", "mixing", "best 2", "best 3"]
-    assert len(result.metrics) == 2 + 3 * len(forks) == Race().total_epochs(small_config(epochs=8), SPACE)
-    best = min(forks, key=lambda name: forks[name][1] + forks[name][2])
-    taken = ["VerticalFlip", *({"none": []}.get(best, [best]))]
-    if not best.startswith("best"):
-        assert np.allclose(result.schedule.values[-1], row_of(SPACE, taken), atol=1e-6)
+    assert len(result.metrics) == 2 + 3 * len(forks) + 6
+    taken = result.schedule.provenance["taken"]
+    assert taken["fork"] == min(forks, key=lambda name: forks[name][1] + forks[name][2])
+    assert taken["operations"][0] == "VerticalFlip"
     assert forks["none"][1:] == [0.0, 0.0]
+
+
+def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Race, "winner", lambda self, losses: 2)
+    schedule = hba.search(sides(), **SETTINGS).schedule
+    assert schedule is not None
+    assert schedule.epochs == 8
+    assert np.array_equal(schedule.values[:2], schedule.values[[2, 2]])
+    assert not hba.search(sides(), **SETTINGS, out=tmp_path, callback=StopAfter(180)).finished
+    again = hba.search(sides(), **SETTINGS, out=tmp_path, resume=True).schedule
+    assert again is not None
+    assert np.array_equal(again.values, schedule.values)
+    assert schedule.provenance["taken"]["operations"] == ["VerticalFlip", "erasing"]
+    row = row_of(SPACE, schedule.provenance["taken"]["operations"])
+    moves = moved_by_lookahead(SPACE, row)
+    assert moves.any()
+    assert np.array_equal(schedule.values[-1] == row.numpy(), ~moves.numpy())
+    assert np.array_equal(
+        schedule.spread[-1] > 0, moves.numpy() & np.array([one.endswith("magnitude") for one in SPACE.names])
+    )
+    assert not moved_by_lookahead(SPACE, row_of(SPACE, ["VerticalFlip"])).any()
 
 
 def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() -> None:
     rates = [one["learning_rate"] for one in searched().metrics]
-    # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork has three for the other six.
-    of_cosine = [0.05 * (1 + np.cos(np.pi * part / 8)) / 2 for part in (1, 2, 4, 6)]
-    assert rates[:-1] == pytest.approx([of_cosine[0], *of_cosine[1:] * 6])
+    # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork has three for the other six, and
+    # look-ahead six.
+    of_cosine = [0.05 * (1 + np.cos(np.pi * part / 8)) / 2 for part in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)]
+    assert rates[:-1] == pytest.approx(of_cosine)
 
 
 def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
@@ -102,6 +126,11 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
     row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
     of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)
+    started = dict(zip(space.names, row_of(space, ["zoom"], {"ResizedCrop": 0.5, "Erase": 0.2}).tolist(), strict=True))
+    assert {name for name in row if name.endswith("probability") and started[name] > 0} - {*of_recipe} == {
+        "ResizedCrop.probability"
+    }
+    assert started["ResizedCrop.probability"] == 0.5
     others = {name for name, value in row.items() if name.endswith("probability") and value > 0} - of_recipe.keys()
     assert others == set()
 
@@ -118,7 +147,7 @@ def test_what_it_cannot_decide_is_refused() -> None:
     assert list(groups_of(SPACE)) == ["RandAugment", "erasing", "mixing"]
     with pytest.raises(SettingsError, match="plateau"):
         hba.search(sides(), **{**SETTINGS, "learning_rate_schedule": "plateau"})
-    for name, value in {"init": "randaugment", "sigma": 2.0, "start": {"Erase": 0.2}}.items():
+    for name, value in {"init": "randaugment", "sigma": 2.0}.items():
         with pytest.raises(SettingsError, match=f"{name} has no effect on the algorithm race"):
             hba.search(sides(), **{**SETTINGS, "space": "recipe", name: value})
     of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))

@@ -19,8 +19,8 @@ PROVENANCE: dict[str, Any] = {
     "settings": {"epochs": 8, "algorithm": "race"},
     "class_names": ["a", "b"],
     **{"train_loss": 2.0, "train_error_percent": 50.0, "val_loss": 1.0, "val_error_percent": 40.0},
-    "legs": [["no augmentation", 2], ["fork none", 3], ["fork erasing", 3]],
-    "epochs_finished": 8,
+    "legs": [["no augmentation", 2], ["fork none", 3], ["fork erasing", 3], ["look-ahead", 6]],
+    "epochs_finished": 14,
     "symmetries": {"HorizontalFlip": [0.8, 0.1], "VerticalFlip": [0.02, 0.03], "QuarterTurn": [None, None]},
     "largest_gap": 0.15,
     "forks": {"none": [1.5, 0.0, 0.0], "erasing": [1.25, -0.25, 0.05]},
@@ -53,7 +53,7 @@ def test_the_page_shows_the_race_and_no_course_of_a_policy(forks: dict[str, Any]
     (tmp_path / "metrics.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     page = hba.write_report(tmp_path).read_text("utf-8")
     assert "What the race found" in page
-    assert page.count("Found by race in 8 epochs") == 1
+    assert page.count("Found by race in 14 epochs") == 1
     assert ("The fork that is taken is green" in page) == bool(forks)
     for wrong in ("policy step", "It stopped after", "over the epochs.</strong>", "changed most"):
         assert wrong not in page, wrong

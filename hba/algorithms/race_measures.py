@@ -1,0 +1,65 @@
+"""What a race measures on validation images: calibrated losses, and whether a network recognises moved images."""
+
+import torch
+from torch import Tensor, nn
+
+from hba.algorithms.task import ImageTask
+from hba.data.labels import is_multi_label
+from hba.data.loader import as_floats
+from hba.operations import Operation
+from hba.training.criterion import losses_of
+
+TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
+"""By which logits are multiplied to calibrate them."""
+
+
+@torch.no_grad()
+def logits_of(task: ImageTask, network: nn.Module, move: Operation | None = None) -> tuple[Tensor, Tensor]:
+    """Logits (images, classes) and labels of all validation images, each after an operation."""
+    was_training = network.training
+    network.eval()
+    found = []
+    for batch, labels in task.data.val.once(500):
+        images = as_floats(batch)
+        if move is not None:
+            places = (torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5) / 3
+            images = move(images, fill=task.fill, position=places.view(len(images), move.n_uniforms))
+        found.append((network(task.preprocessing.measure(images)), labels))
+    network.train(was_training)
+    logits, labels = (torch.cat(one) for one in zip(*found, strict=True))
+    return logits.float(), labels
+
+
+def doubts(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 minus the probability of the label (images,), or its mean over classes for several labels."""
+    if is_multi_label(labels):
+        return (logits.sigmoid() - labels.float()).abs().mean(dim=1)
+    return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
+
+
+def gaps(task: ImageTask, network: nn.Module) -> Tensor:
+    """For each symmetry of the space, the share of what the network has learned that moving images costs, and its
+    standard error, (symmetries, 2).
+
+    What it has learned is by how much its doubts are less than those of answers by the shares of classes. Infinite
+    where it has learned nothing.
+    """
+    logits, labels = logits_of(task, network)
+    before = doubts(logits, labels)
+    share = (labels.float() if is_multi_label(labels) else nn.functional.one_hot(labels).float()).mean(dim=0)
+    guessing = (2 * share * (1 - share)).mean() if is_multi_label(labels) else 1 - share.square().sum()
+    learned = (guessing - before.mean()).clamp(min=0)
+    found = []
+    for one in task.space.operations:
+        if one.stage == "symmetry":
+            cost = (doubts(*logits_of(task, network, one)) - before) / learned
+            found.append(
+                torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5]).nan_to_num(torch.inf, torch.inf, torch.inf)
+            )
+    return torch.stack(found) if found else before.new_zeros(0, 2)
+
+
+def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits times the number of TEMPERATURES that makes their mean loss least."""
+    losses = torch.stack([losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)])
+    return logits * TEMPERATURES.to(logits)[losses.argmin()]
