@@ -44,7 +44,7 @@ def main() -> None:
     given = arguments.parse_args()
     module = importlib.import_module(given.to)
     logger = WandbLogger(module.init(project="hba")) if given.to == "wandb" else MlflowLogger(module)
-    print(hba.search("digits", epochs=given.epochs, callback=logger, progress=True))
+    print(hba.search("digits", algorithm="lookahead", epochs=given.epochs, callback=logger, progress=True))
 
 
 if __name__ == "__main__":

@@ -114,6 +114,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search of one operation and regularizers, `both`, and one of regularizers `alone`."""
     folder = tmp_path_factory.mktemp("tuned")
     for name, tune in TUNES.items():
-        settings: dict[str, Any] = {**SMALL_SETTINGS, **({"operations": ("Rotate",)} if name == "both" else {})}
+        operations = {"operations": ("Rotate",)} if name == "both" else {}
+        settings: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": "joint", **operations}
         hba.search(small_data(), tune=tune, network=WithDropout(), out=folder / name, **settings)
     return folder

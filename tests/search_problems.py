@@ -14,7 +14,7 @@ from hba.policy_search.config import SearchConfig
 
 SMALL_SETTINGS = {
     **{"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"},
-    "train_steps": 2,
+    **{"algorithm": "lookahead", "train_steps": 2},
 }
 
 
@@ -29,9 +29,12 @@ SELF_TUNING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def small_settings(**settings: Any) -> dict[str, Any]:
-    """Those of a small search, but for what is given; lambda moves from the first epoch on."""
-    kind = ALGORITHMS.get(str(settings.get("algorithm")), Lookahead)
-    able = {name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle}
+    """Those of a small search, but for what is given; lambda moves from the first epoch on. By look-ahead, or joint
+    where more than augmentation is tuned.
+    """
+    algorithm = settings.get("algorithm", "joint" if "tune" in settings else "lookahead")
+    kind = ALGORITHMS.get(str(algorithm), Lookahead)
+    able = {name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle} | {"algorithm": algorithm}
     return {**able, **SELF_TUNING.get(kind.name, {}), **settings}
 
 

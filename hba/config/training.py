@@ -201,7 +201,7 @@ class CommonSearchConfig(TrainingConfig):
     tune: Annotated[Words, AfterValidator(check_tune)] = (AUGMENTATION,)
     """What is tuned, separated by commas: augmentation (the operations of the space) and regularizers: dropout (of all
     nn.Dropout layers), weight-decay, label-smoothing, input-dropout."""
-    space: str = "hba"
+    space: Annotated[str, DefaultText("recipe for the algorithm race, hba for others")] = "hba"
     """Search space: hba (ranges of the paper's Table 9), pba (those of Population Based Augmentation), recipe (hba with
     flips, turns, crops, color, blur, noise, erasing and mixing), stn (affine maps, color jitter and erasing of every
     image, as Self-Tuning Networks tune them) or full (all operations)."""

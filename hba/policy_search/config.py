@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny
 
-from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Algorithm, Hypergradient, Joint, Lookahead, Race
 from hba.config.evaluation import of_earlier_run, values_of
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
@@ -35,6 +35,8 @@ DROPPED: Mapping[str, Any] = MappingProxyType(
     }
 )
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
+WHOLE_RECIPES = ("recipe", "full")
+"""Spaces with what people decide by hand for a set of images."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
 computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
@@ -122,17 +124,20 @@ def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
 class SearchConfig(CommonSearchConfig, AlgorithmConfig):
     """All settings of a policy search."""
 
-    algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Lookahead)
-    """How the search moves its policy: lookahead, which needs no hypernetwork; hba, the paper's method (its Algorithm
-    6); joint, lookahead for what acts on images and hba for the other regularizers, the default where such are tuned;
-    what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); what it builds on, stn and
-    delta-stn; or race, which decides by forks of one training what to augment with."""
+    algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Race)
+    """How the search moves its policy: race, which decides by forks of one training what to augment with, the default
+    on the spaces recipe and full; lookahead, the default on others and with init_from; hba, the paper's method (its
+    Algorithm 6); joint, lookahead for what acts on images and hba for the other regularizers, the default where such
+    are tuned; what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); or what it builds on,
+    stn and delta-stn."""
 
     @classmethod
     def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
         """One that can move everything that is tuned."""
-        is_only_policy = words(settings.get("tune", AUGMENTATION)) in ([AUGMENTATION], (AUGMENTATION,))
-        return Lookahead if is_only_policy else Joint
+        if words(settings.get("tune", AUGMENTATION)) not in ([AUGMENTATION], (AUGMENTATION,)):
+            return Joint
+        is_started = settings.get("init_from") or settings.get("init")
+        return Race if settings.get("space", "recipe") in WHOLE_RECIPES and not is_started else Lookahead
 
     def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
         """The space that these settings name. regularizers: what is tuned beside the operations, if they are tuned."""
@@ -144,7 +149,8 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        config = super().make(settings)
+        is_race = issubclass(cls.find_algorithm(flattened(settings)), Race)
+        config = super().make({**({"space": "recipe"} if is_race else {}), **settings})
         name = config.algorithm.name
         if "weight-decay" in config.tune and config.optimizer not in SGDS:
             raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")

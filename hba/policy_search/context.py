@@ -158,7 +158,7 @@ class ImageSearchContext(SearchContext):
             *data.facts,
             error_note(data.train.labels),
             *self.start_notes,
-            config.baseline_note(),
+            None if self.task.space.has_stages else config.baseline_note(),
             *common.pop("notes"),
         )
         return SearchPlan(

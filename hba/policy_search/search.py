@@ -170,14 +170,17 @@ def custom_components(network: nn.Module | None, space: SearchSpace | str | None
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What your own space tunes, as the setting `tune`; SettingsError if it contradicts the settings."""
+    """The settings `tune` and `space` that are nearest to your own space, by which the default algorithm is chosen;
+    SettingsError if it contradicts the settings.
+    """
     given = flattened(settings)
     if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
     for operation in space.operations:
         check_known(operation)
     groups = dict.fromkeys(find_regularizer(one.group).tuned_as for one in space.regularizers)
-    return {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)} if groups else {}
+    tune = {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)} if groups else {}
+    return {"space": "full" if space.has_stages else "hba", **tune}
 
 
 def _search(

@@ -88,7 +88,9 @@ class WithoutForwardMode(nn.Module):
 
 
 def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise() -> None:
-    settings: Any = {name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps")}
+    settings: Any = {
+        name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps", "algorithm")
+    }
     found = hba.search(
         small_data(),
         network=WithoutForwardMode(),

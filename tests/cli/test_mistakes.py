@@ -41,7 +41,7 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         ("search --resume", "--out"),
         ("search --resume --out a --paper", "paper"),
         ("search --resume --out nowhere", "nowhere"),
-        ("search --jobs 2", "--seeds"),
+        ("search --space hba --jobs 2", "--seeds"),
         ("search --seeds 2 --tensorboard --out new", "--tensorboard"),
         (f"{SEARCH} --operations-file nowhere.py", "nowhere.py"),
         (f"{EVALUATE} --resume", "--out"),

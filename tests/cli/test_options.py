@@ -72,7 +72,8 @@ def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
 
 
 def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
-    taken = {data: SearchConfig.from_preset({"data": data}) for data in (*DEFAULT_PRESETS, "fashionmnist", FOLDER)}
+    datasets, by = (*DEFAULT_PRESETS, "fashionmnist", FOLDER), {"algorithm": "lookahead"}
+    taken = {data: SearchConfig.from_preset({"data": data, **by}) for data in datasets}
     flat = {data: config.model_dump() | config.algorithm.model_dump() for data, config in taken.items()}
     texts = options_in("search", "--help-all") | options_in("search", "--algorithm", "lookahead", "--help-all")
     wrong = []

@@ -239,8 +239,11 @@ def test_presets_are_printed_as_options_that_make_the_same_settings() -> None:
             names = (word.removeprefix("--").replace("-", "_") for word in words[::2])
             found = {"data": data, **dict(zip(names, words[1::2], strict=True))}
             is_search = "lambda_learning_rate" in found
-            expected = SearchConfig.from_preset({}, name) if is_search else EvaluationConfig.like_search({}, {}, name)
-            assert (SearchConfig if is_search else EvaluationConfig).make(found) == expected
+            if is_search:
+                kind: dict[str, Any] = {"algorithm": "lookahead"}
+                assert SearchConfig.make({**found, **kind}) == SearchConfig.from_preset(kind, name)
+            else:
+                assert EvaluationConfig.make(found) == EvaluationConfig.like_search({}, {}, name)
     assert sum(line.startswith("--preset") for line in lines) == len(SEARCH_PRESETS) + len(EVALUATION_PRESETS)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SMALL, make_images, rows_in, run, said
+from commands import SMALL as SMALL_TRAINING, make_images, rows_in, run, said
 from own_formats import WRITERS, write_images
 from own_operations import GAMMA_FILE
 from pretrained_networks import MODEL, weights_file
@@ -21,6 +21,7 @@ from hba.operations import OPERATIONS, Operation
 from hba.policy_search.config import SearchConfig
 
 FILES = {"policy.json", "config.json", "metrics.csv", "checkpoint.pt", "report.html", "sample_images.png", ".lock"}
+SMALL = (*SMALL_TRAINING[:2], "--space", "hba", *SMALL_TRAINING[2:])
 OPTIONS = ("--seed", "3", "--train-steps", "2", "--flip", "--reward-draws", "2")
 
 

@@ -36,7 +36,7 @@ def test_presets_are_those_of_the_papers_tables() -> None:
     for data, preset in DEFAULT_PRESETS.items():
         assert SearchConfig.from_preset({"data": data}) == SearchConfig.from_preset({}, preset)
     for data in ("fashionmnist", "some/folder"):
-        assert SearchConfig.from_preset({"data": data}) == SearchConfig(data=data)
+        assert SearchConfig.from_preset({"data": data}) == SearchConfig.make({"data": data})
 
 
 def test_given_settings_override_a_preset_and_other_data_keep_its_baseline() -> None:

@@ -10,7 +10,7 @@ from former_default import FORMER
 from own_operations import GAMMA
 
 import hba
-from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahead
+from hba.algorithms import ALGORITHMS, PAPER_ALGORITHMS, Hypergradient, Lookahead, Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import SEARCH_PRESETS
 from hba.data.config import DataConfig
@@ -107,7 +107,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         ({"init": "randaugment", "initial_fraction": 0.25}, ("initial_fraction", "randaugment")),
     ):
         with pytest.raises(SettingsError) as raised:
-            SearchConfig.from_preset(settings)
+            SearchConfig.from_preset({"algorithm": "lookahead", **settings})
         assert all(word in str(raised.value) for word in words), str(raised.value)
     for algorithm in ("lookahead", "joint", Lookahead, Lookahead()):
         with pytest.raises(SettingsError, match="hba, fixed-noise"):
@@ -121,12 +121,14 @@ def test_settings_at_the_edge_are_accepted_and_come_back_from_a_file() -> None:
         {"image_size": 8, "seed": 2**32 - 1, "split_seed": 2**32 - 1, "train_size": None, "data": "\udcff"},
         {"lambda_betas": (0.5, 0.99), "operations": ("Rotate", "Color"), "fill": (0.0, 0.25, 1.0)},
     ):
-        config = SearchConfig.make(settings)
+        config = SearchConfig.make({"space": "hba", **settings})
         assert {**config.model_dump(), **config.algorithm.model_dump(), "algorithm": config.algorithm.name}.items() >= {
             **settings
         }.items()
         assert SearchConfig.from_file(json.loads(json.dumps(config.flat()))) == config
-    typed = SearchConfig.make({"lambda_betas": " 0.5 , 0.99", "operations": " Rotate ,\tColor ,", "fill": "0.5"})
+    typed = SearchConfig.make(
+        {"space": "hba", "lambda_betas": " 0.5 , 0.99", "operations": " Rotate ,\tColor ,", "fill": "0.5"}
+    )
     assert (typed.operations, typed.fill, typed.flat()["lambda_betas"]) == (("Rotate", "Color"), (0.5,), [0.5, 0.99])
     with pytest.raises(pydantic.ValidationError):
         typed.epochs = 3
@@ -150,7 +152,9 @@ def test_a_folder_is_kept_by_its_absolute_path_and_a_dataset_by_its_name(
 
 
 def test_a_space_is_named_with_its_operations(monkeypatch: pytest.MonkeyPatch, registered: dict[str, Any]) -> None:
-    assert SearchConfig().search_space() == search_space(searches_count=True)
+    assert SearchConfig.make({}).search_space() == search_space("recipe", searches_count=True)
+    for algorithm in ("lookahead", "joint"):
+        assert SearchConfig.make({"algorithm": algorithm}).search_space() == search_space(searches_count=True)
     assert SearchConfig.make({"space": "pba", "count": "fixed"}).search_space() == SPACES["pba"]
     assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
     for operations in (None, "all", ["all"]):
@@ -159,7 +163,9 @@ def test_a_space_is_named_with_its_operations(monkeypatch: pytest.MonkeyPatch, r
     for preset in SEARCH_PRESETS:
         assert SearchConfig.from_preset({}, preset, paper=True).search_space() == SearchSpace()
     register_operation(GAMMA)
-    names = [one.name for one in SearchConfig.make({"operations": "all,Power"}).search_space().operations]
+    names = [
+        one.name for one in SearchConfig.make({"space": "hba", "operations": "all,Power"}).search_space().operations
+    ]
     assert names == [*OPERATIONS, "Power"]
 
 
@@ -219,7 +225,9 @@ def test_defaults_of_algorithms_are_those_of_their_papers_whatever_the_preset(pr
     paper = SearchConfig.from_preset({}, preset, paper=True)
     assert paper == SearchConfig.from_preset({"algorithm": "hba"}, preset)
     assert paper.flat().items() >= SEARCH_PRESETS[preset or "digits"].items()
-    lookahead = SearchConfig.from_preset({}, preset).algorithm
+    for space, default in (("recipe", Race), ("full", Race), ("pba", Lookahead), ("stn", Lookahead)):
+        assert type(SearchConfig.from_preset({"space": space}, preset).algorithm) is default
+    lookahead = SearchConfig.from_preset({"space": "hba"}, preset).algorithm
     assert isinstance(lookahead, Lookahead)
     assert (lookahead.init, lookahead.count, lookahead.spread_over) == ("randaugment", "searched", "magnitudes")
     assert (lookahead.train_steps, lookahead.reward_draws, lookahead.reward_derivative) == (5, 4, "auto")
@@ -248,7 +256,7 @@ def test_stored_settings_may_name_what_there_is_no_more() -> None:
         )
         with pytest.raises(SettingsError, match="trust_radius"):
             SearchConfig.from_file({**config.flat(), "trust_radius": 0.1})
-    for given in ({"initial_fraction": 0.5}, {"algorithm": Lookahead(initial_fraction=0.5)}):
+    for given in ({"space": "hba", "initial_fraction": 0.5}, {"algorithm": Lookahead(initial_fraction=0.5)}):
         algorithm = SearchConfig.from_preset(given).algorithm
         assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
     assert isinstance(SearchConfig.make({"algorithm": "hba", "sigma_entropy": 1.0}).algorithm, Hypergradient)

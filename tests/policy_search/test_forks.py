@@ -123,7 +123,7 @@ def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
     ways: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
     for how in ways:
         with pytest.raises(SettingsError, match=r"several --seeds.*not for lookahead"):
-            hba.search(small_data(), epochs=1, out=tmp_path / "run", **how)
+            hba.search(small_data(), epochs=1, space="hba", out=tmp_path / "run", **how)
     with pytest.raises(SettingsError, match="at least 1"):
         searched(jobs=0)
 

@@ -58,7 +58,7 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
 
 RESUMED: dict[str, Any] = {
     **{"freeze": 4, "optimizer": "adamw", "learning_rate": 0.001, "learning_rate_warm_up_epochs": 1},
-    **{"epochs": 3, "train_steps": 1},
+    **{"epochs": 3, "space": "hba", "train_steps": 1},
 }
 
 

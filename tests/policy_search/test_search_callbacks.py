@@ -45,7 +45,13 @@ class Plans(hba.SearchCallback):
 
 def test_the_plan_names_regularizers_with_their_values() -> None:
     callback, tune = Plans(), "augmentation,dropout,weight-decay,label-smoothing"
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "operations": ("Rotate",), "tune": tune}
+    settings: dict[str, Any] = {
+        **SMALL_SETTINGS,
+        "epochs": 1,
+        "operations": ("Rotate",),
+        "tune": tune,
+        "algorithm": "joint",
+    }
     schedule = hba.search(small_data(), network=WithDropout(), callback=callback, **settings).schedule
     assert schedule is not None
     assert callback.plan.operations == ("Rotate",)

@@ -16,7 +16,14 @@ from hba.errors import HbaError, SettingsError
 from hba.operations import OPERATIONS
 
 FITTING = ",".join(operation.name for operation in OPERATIONS.values() if operation.any_channels)
-SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 16, "device": "cpu", "train_steps": 1}
+SETTINGS: dict[str, Any] = {
+    "model": "wrn-10-1",
+    "epochs": 2,
+    "batch_size": 16,
+    "device": "cpu",
+    "space": "hba",
+    "train_steps": 1,
+}
 
 
 def of_channels(n: int, n_channels: int) -> LabelledImages:

@@ -33,7 +33,16 @@ def found(result: hba.SearchResult) -> hba.Schedule:
 @pytest.mark.parametrize(("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)])
 def test_a_named_space_begins_where_it_says(paper: bool, solarize: float, posterize: float) -> None:
     """Without a step of lambda the row is the start: half of the way, or 5 %, from 256 to 0, and from 4 to 0."""
-    schedule = found(run(space="pba", paper=paper, epochs=1, val_steps=0, init="fraction", count="fixed"))
+    schedule = found(
+        run(
+            space="pba",
+            algorithm="hba" if paper else "lookahead",
+            epochs=1,
+            val_steps=0,
+            init="fraction",
+            count="fixed",
+        )
+    )
     assert schedule.space == SPACES["pba"]
     assert schedule.provenance["settings"]["space"] == "pba"
     named = dict(zip(schedule.space.names, schedule.values[0], strict=True))

@@ -106,7 +106,7 @@ def test_what_it_does_not_go_with_is_refused_in_one_line() -> None:
         hba.search(small_data(), network=Views(), fast=True, **settings)
     assert "\n" not in str(refused.value)
     with pytest.raises(SettingsError, match="hba"):
-        hba.search(small_data(), algorithm="hba", fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
+        hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "algorithm": "hba"})  # type: ignore[arg-type]
     # Weights of five axes have no channels that could be last.
     enable_amp(nn.Conv3d(1, 2, 3))
 
