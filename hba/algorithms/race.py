@@ -10,7 +10,8 @@ l_j       state.losses         losses of the validation images after leg j, (leg
     for each group of operations, and at first for none: from the weights that were kept, train F epochs with the
         symmetries and the group, while the learning rate falls as in the rest of a training
     the same with the two groups that have the least loss, and with the three
-    the policy is that of the fork whose loss is the least, if it is a standard error below that without a group
+    of the forks with losses a standard error below that without a group, and not a standard error above the least, the
+        policy is that of the fork with the highest training loss
     from the weights that were kept, train A epochs with it, while look-ahead moves the values of its groups
     the schedule is that policy for P epochs, then the course of look-ahead
 
@@ -18,7 +19,8 @@ Where images and their labels are distributed as their mirror images are, a netw
 recognises them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Where not, it
 does not, and mirroring may ruin a training. No other operation has this test, because what makes images harder may
 still prevent overfitting. Forks of one training (Tian et al. 2020) cost a part of whole trainings; small images make
-them longer at the same price, because in short trainings weak augmentation looks better than it is in long ones.
+them longer at the same price, because in short trainings weak augmentation looks better than it is in long ones. So
+the hardest wins of those that cannot be told apart.
 
 Look-ahead rewards what a network does not fit yet, so it would take symmetries that do not hold. It moves only the
 probabilities and magnitudes of what the forks have chosen.
@@ -85,14 +87,15 @@ class RaceState(GradientState[NetworkModel]):
     """step is the place in the order of legs, one after the other; those that have ended before are skipped.
 
     trunk: a copy from the end of leg 0, where all others begin. rows, losses: as above, without the leg of look-ahead;
-    infinite before the end of a leg. ended (legs,): which legs have ended. gaps (symmetries, 2): as the function gaps
-    returns them. moves (n,): whether look-ahead moves a hyperparameter; nowhere before its leg. is_moved: whether it
-    moves any.
+    infinite before the end of a leg. train_losses (legs,): of its last epoch. ended (legs,): which legs have ended.
+    gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether look-ahead moves a hyperparameter;
+    nowhere before its leg. is_moved: whether it moves any.
     """
 
     trunk: Trunk
     rows: Tensor
     losses: Tensor
+    train_losses: Tensor
     ended: Tensor
     gaps: Tensor
     moves: Tensor
@@ -195,6 +198,7 @@ class Race(Algorithm):
             trunk=trunk,
             rows=row_of(space, []).repeat(n_rows, 1).to(task.device),
             losses=torch.full((n_rows, len(task.data.val)), torch.inf, device=task.device),
+            train_losses=torch.zeros(n_rows, device=task.device),
             ended=torch.zeros(n_rows + 1, dtype=torch.bool),
             gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
             moves=torch.zeros(space.n, dtype=torch.bool, device=task.device),
@@ -234,7 +238,7 @@ class Race(Algorithm):
         leg = next(number for number, steps in enumerate(legs) if state.step in steps)
         if leg and state.step == legs[leg].start:
             # All forks have the same batches and random numbers.
-            copy_trunk(state.trunk, trunk_of(state))
+            restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
         if leg == len(state.rows):
@@ -247,9 +251,9 @@ class Race(Algorithm):
         if state.step == legs[leg].stop:
             logits, labels = logits_of(task, state.learner.network)
             if leg == 0:
-                copy_trunk(trunk_of(state), state.trunk)
+                restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
                 state.gaps.copy_(gaps(task, state.learner.network))
-            self.end(task, state, leg, losses_of(calibrated(logits, labels), labels))
+            self.end(task, state, leg, losses_of(calibrated(logits, labels), labels), state.totals.means()[0])
 
     @torch.no_grad()
     def look_ahead(self, task: Any, state: RaceState, leg: range) -> None:
@@ -271,18 +275,20 @@ class Race(Algorithm):
         left = [leg for leg, has_ended in enumerate(state.ended.tolist()[:-1]) if not has_ended]
         return [] if 0 in left else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
 
-    def end(self, task: Any, state: RaceState, leg: int, losses: Tensor) -> None:
-        """Note what a leg before look-ahead has found, and decide what follows. losses (images,)."""
+    def end(self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float) -> None:
+        """Note what a leg before look-ahead has found, and decide what follows. losses (images,). train_loss: of the
+        last epoch.
+        """
         space, legs = task.space, self.legs(task, state.steps_per_epoch)
         # A network that diverged must not win.
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
-        state.ended[leg] = True
+        state.train_losses[leg], state.ended[leg] = train_loss, True
         taken = self.symmetries(space, state.gaps)
         for one in self.forks(task, state):
             state.rows[one] = row_of(space, [*taken, *self.groups_in(space, state, one)], task.config.start)
         is_chosen = bool(state.ended[1:].any())
         first = row_of(space, [*taken, WALK_GROUP], task.config.start)
-        least = state.rows[1 + self.winner(state.losses[1:])] if is_chosen else first
+        least = state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])] if is_chosen else first
         state.lam.detach().copy_(space.encode(least))
         if state.step in (legs[leg].stop, *legs[leg]):
             state.step = next(steps.start for number, steps in enumerate(legs) if not state.ended[number])
@@ -295,17 +301,19 @@ class Race(Algorithm):
         best = state.losses[2 : 2 + len(groups)].mean(dim=1).argsort()
         return [groups[number] for number in best[: TOGETHER[leg - len(groups) - 2]].tolist()]
 
-    def winner(self, losses: Tensor) -> int:
-        """Number of the fork with the least upper bound, one standard error above its difference to the first fork.
+    def winner(self, losses: Tensor, train_losses: Tensor) -> int:
+        """Number of the fork that is taken: the first, or the hardest to fit of those that are better than the first
+        and as good as the best, by one standard error of the differences.
 
-        So a group that is not better than chance is left out. losses (forks, images) of forks that have not ended are
-        infinite.
+        losses (forks, images) of forks that have not ended are infinite. train_losses (forks,).
         """
-        differences = losses - losses[0]
-        bounds = differences.mean(dim=1) + differences.std(dim=1) / losses.shape[1] ** 0.5
+        minus, error = mean_and_error(losses - losses[0])
         # Groups that change nothing, as colors of grey images, differ from the first fork by rounding.
-        rounded_bounds = (bounds.nan_to_num(nan=torch.inf) * 1e4).round().tolist()
-        return rounded_bounds.index(min(rounded_bounds))
+        is_better = minus + error < -1e-4
+        if not is_better.any():
+            return 0
+        behind, error = mean_and_error(losses - losses[(minus + error).nan_to_num(nan=torch.inf).argmin()])
+        return int(train_losses.where(is_better & (behind <= error), -torch.inf).argmax())
 
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
         """Those that are taken, by what the function gaps returns."""
@@ -321,17 +329,16 @@ class Race(Algorithm):
         names, forks = symmetries_of(task.space), {}
         for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):
             if losses.isfinite().all():
-                difference = losses - state.losses[1]
-                numbers = (losses.mean(), difference.mean(), difference.std() / len(losses) ** 0.5)
-                forks[name] = rounded(torch.stack(numbers))
+                minus = mean_and_error((losses - state.losses[1])[None])
+                forks[name] = rounded(torch.cat([losses.mean()[None], *minus]))
         found = {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)} if state.ended[0] else {}
         winner, groups = None, [WALK_GROUP]
         if state.ended[1:].any():
-            number = self.winner(state.losses[1:])
+            number = self.winner(state.losses[1:], state.train_losses[1:])
             winner, groups = names_of_forks(task.space)[number], self.groups_in(task.space, state, 1 + number)
-        operations = [*self.symmetries(task.space, state.gaps), *groups]
-        taken = {"fork": winner, "operations": operations, "is_moved": state.is_moved}
-        return {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks, "taken": taken}
+        taken = {"fork": winner, "operations": [*self.symmetries(task.space, state.gaps), *groups]}
+        measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
+        return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
@@ -350,6 +357,11 @@ def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
     return moves
 
 
+def mean_and_error(differences: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and standard errors (forks,) of differences (forks, images)."""
+    return differences.mean(dim=1), differences.std(dim=1) / differences.shape[1] ** 0.5
+
+
 def rounded(numbers: Tensor) -> list[float | None]:
     """As JSON values, which are neither infinite nor -0."""
     return [round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()]
@@ -358,7 +370,3 @@ def rounded(numbers: Tensor) -> list[float | None]:
 def trunk_of(state: RaceState) -> Trunk:
     """The training as it is, not a copy."""
     return Trunk(state.learner, state.train_stream, state.generator, default_generator_state(state.device))
-
-
-def copy_trunk(of: Trunk, to: Trunk) -> None:
-    restore(to, copy.deepcopy(snapshot(of)))

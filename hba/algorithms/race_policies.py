@@ -86,9 +86,8 @@ def row_of(space: SearchSpace, taken: list[str], start: Mapping[str, float] | No
                 # Operations of your own, which RandAugment cannot have, are as likely as its own.
                 probability = walk.get(f"{prefix}.probability", 0.0 if operation.name in OPERATIONS else 0.5)
             values[f"{prefix}.probability"] = probability if is_tried else 0.0
-            for kind in ("probability", "magnitude"):
-                if is_tried and (name := f"{operation.name}.{kind}") in given:
-                    values[f"{prefix}.{kind}"] = given[name]
+            kinds = [kind for kind in ("probability", "magnitude") if is_tried and f"{operation.name}.{kind}" in given]
+            values |= {f"{prefix}.{kind}": given[f"{operation.name}.{kind}"] for kind in kinds}
     row = torch.tensor([values[name] for name in space.names], dtype=torch.float64)
     low, high = space.bounds(row.dtype, row.device)
     return row.clamp(low.minimum(high), low.maximum(high))

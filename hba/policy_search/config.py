@@ -35,8 +35,6 @@ DROPPED: Mapping[str, Any] = MappingProxyType(
     }
 )
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
-WHOLE_RECIPES = ("recipe", "full")
-"""Spaces with what people decide by hand for a set of images."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
 computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
@@ -137,7 +135,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         if words(settings.get("tune", AUGMENTATION)) not in ([AUGMENTATION], (AUGMENTATION,)):
             return Joint
         is_started = settings.get("init_from") or settings.get("init")
-        return Race if settings.get("space", "recipe") in WHOLE_RECIPES and not is_started else Lookahead
+        return Race if settings.get("space", "recipe") in ("recipe", "full") and not is_started else Lookahead
 
     def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
         """The space that these settings name. regularizers: what is tuned beside the operations, if they are tuned."""

@@ -85,8 +85,8 @@ class ForkingTrainer(SearchTrainer):
         results = self.executor.run(run_fork, forks, Shared(value, self.tensors, prepared), step_done)
         with contextlib.suppress(Stopped), contextlib.closing(results):
             for number, result in results:
-                losses, epochs = pickle.loads(result)
-                self.race.end(self.task, state, forks[number], losses)
+                *found, epochs = pickle.loads(result)
+                self.race.end(self.task, state, forks[number], *found)
                 for metrics in epochs:
                     self.note(metrics, callback)
                 self.save()
@@ -104,7 +104,7 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
 
 
 def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]) -> bytes:
-    """In another process: the losses of a fork, and the metrics of its epochs, pickled."""
+    """In another process: the losses of a fork, its training loss, and the metrics of its epochs, pickled."""
     context, saved = shared
     race: Any = context.config.algorithm
     with default_generators(context.task.device), explained_memory_errors():
@@ -117,4 +117,4 @@ def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Calla
             trainer.advance(SearchCallback())
             on_step()
         # Not by PyTorch's way, which shares memory with a process that may have ended.
-        return pickle.dumps((state.losses[fork], trainer.history.metrics))
+        return pickle.dumps((state.losses[fork], float(state.train_losses[fork]), trainer.history.metrics))
