@@ -112,7 +112,7 @@ class Race(Algorithm):
     idle = ("initial_fraction", "init", "init_from", "train_steps", "sigma", "spread_over", "spread_share")
 
     count: Count = "searched"
-    price: Annotated[float, Field(ge=1.0)] = 1.8
+    price: Annotated[float, Field(ge=1.0)] = 1.6
     """How many pixels the search may train on, in trainings of the same epochs. Its time is more."""
     smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
     """Sides of images in the search, of those of the training, but at least 16 pixels. 1: for a network that takes
