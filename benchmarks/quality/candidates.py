@@ -12,7 +12,7 @@ from hba.errors import SettingsError
 PAPER = "paper"
 """`hba search --paper`; all other candidates change some of its settings."""
 DEFAULT = "from-randaugment-half-validation"
-"""`hba search` without settings."""
+"""`hba search --space hba`."""
 FORMER = "from-randaugment"
 """The same with whole batches of validation images. Its parts are exchanged one by one."""
 DRAWS = "lookahead-draws"

@@ -21,8 +21,8 @@ PROBABILITY, RISE = "probability", "rise"
 RECOVERED_WITHIN = 3
 """A planted operation is recovered if its rank is at most this."""
 README_ROWS = {
-    DEFAULT: "`hba search`",
-    FORMER: "the default search of before, with whole validation batches",
+    DEFAULT: "`hba search --space hba`",
+    FORMER: "the same with whole validation batches",
     "none": "baseline augmentation alone",
     "random": "where the search begins, with its spread",
     "shuffled": "its own curves, handed to other operations, as strong",
