@@ -59,7 +59,7 @@ def change_table(schedule: Schedule) -> tuple[str, Table]:
         magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
         rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share_of(change.operation, shares)))
     since = f"From epoch 1 to epoch {last + 1}" if start_of(schedule) is None else f"After {last + 1} epochs"
-    since += "" if steps is None else f" and {counted(steps, 'policy step')}"
+    since += f" and {counted(steps, 'policy step')}" if steps else ""
     over = f" (means over {space.copies} copies{of_walk(space)}; magnitudes on both sides of the identity one by one)"
     note = over if space.copies > 1 and space.walk else ""
     return f"{since}, changed most{note}", Table(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import run
 
-SEARCH = ("search", "digits", "--image-size", "8", "--device", "cpu")
+SEARCH = ("search", "digits", "--space", "hba", "--image-size", "8", "--device", "cpu")
 
 
 def begun(*arguments: str, of: Path) -> subprocess.Popen[str]:
