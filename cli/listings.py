@@ -51,7 +51,7 @@ def models() -> None:
 
 
 @click.command()
-@click.option("--space", type=click.Choice(list(SPACES)), default="hba", show_default=True, help="The search space.")
+@click.option("--space", type=click.Choice(list(SPACES)), default="recipe", show_default=True, help="The search space.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
 @operations_file_option
 def operations(space: str, markdown: bool) -> None:

@@ -24,7 +24,7 @@ PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Populati
 """The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
 _OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
 ALGORITHMS = _by_name(Lookahead, Race, Hypergradient, *_OTHERS)
-"""By name, the default first."""
+"""By name."""
 
 __all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]
 __all__ += ["DeltaSelfTuning", "FixedNoise", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]

@@ -95,7 +95,7 @@ class Rewards(LambdaSteps):
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default algorithm."""
+    """Look-ahead, the default on the operations of the walk alone."""
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True

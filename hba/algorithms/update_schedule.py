@@ -13,7 +13,7 @@ LEAST_LOGITS = 1.0
 WANTED_LOGITS = 3.0
 """How far an advised search can move a hyperparameter: from 0.50 to 0.95, so near the end of a range."""
 TRIED_STEPS = 48
-"""The fewest policy steps with which the default search is known to find planted operations: in 30 of 30 searches of
+"""The fewest policy steps with which look-ahead is known to find planted operations: in 30 of 30 searches of
 120 epochs of digits, which have so many (docs/search-quality.md, "Planted answers")."""
 OF_OPERATION = 0.5
 """By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
