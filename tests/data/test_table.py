@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pandas
 import pytest
@@ -16,6 +15,7 @@ from hba.data.config import DataConfig
 from hba.data.load import find_source
 from hba.errors import DataError, SettingsError
 
+datasets: Any = pytest.importorskip("datasets", reason="needs the extra datasets")
 datasets.disable_progress_bars()
 ROWS = [(f"{number:02}.png", ("cat", "dog")[number % 2]) for number in range(12)]
 
@@ -174,7 +174,7 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(plac
 # Datasets that `datasets` has saved.
 
 
-def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> datasets.Dataset:
+def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
     pictures = images or [Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))]
     features = datasets.Features({"image": datasets.Image(), "label": kind})
     return datasets.Dataset.from_dict({"image": pictures, "label": labels}, features=features)
