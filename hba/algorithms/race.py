@@ -2,7 +2,8 @@
 
 symbol    in the code          meaning
 P, F, A   lengths              epochs without augmentation, of a fork, and of look-ahead
-rows      state.rows           policies that are tried, values (legs, n): no augmentation, then one for each fork
+rows      state.rows           policies of the legs, values (legs, n): no augmentation, then one for each fork, and that
+                               from which look-ahead begins
 l_j       state.losses         losses of the validation images after leg j, (legs, images)
 
     train P epochs without augmentation; keep the weights
@@ -31,7 +32,7 @@ networks less confident would look good.
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar
 
@@ -86,10 +87,10 @@ class Trunk:
 class RaceState(GradientState[NetworkModel]):
     """step is the place in the order of legs, one after the other; those that have ended before are skipped.
 
-    trunk: a copy from the end of leg 0, where all others begin. rows, losses: as above, without the leg of look-ahead;
-    infinite before the end of a leg. train_losses (legs,): of its last epoch. ended (legs,): which legs have ended.
-    gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether look-ahead moves a hyperparameter;
-    nowhere before its leg. is_moved: whether it moves any.
+    trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the CPU. losses: as above, without
+    the leg of look-ahead; infinite before the end of a leg. train_losses (legs,): of its last epoch. ended (legs,):
+    which legs have ended. gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether look-ahead moves
+    a hyperparameter; nowhere before its leg. is_moved: whether it moves any.
     """
 
     trunk: Trunk
@@ -186,7 +187,7 @@ class Race(Algorithm):
         def network() -> nn.Module:
             return networks(0) if side == task.config.side else Resized(networks(0), side)
 
-        n_rows, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
+        n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
         learner, of_trunk = (NetworkModel.of(task, network()) for _ in range(2))
         trunk = Trunk(of_trunk, task.train_stream(), task.generator(), default_generator_state(task.device))
         lam = space.encode(row_of(space, [WALK_GROUP], task.config.start)).float().to(task.device)
@@ -196,10 +197,10 @@ class Race(Algorithm):
             learner,
             mover=LOOKAHEAD.mover(task, lam),
             trunk=trunk,
-            rows=row_of(space, []).repeat(n_rows, 1).to(task.device),
-            losses=torch.full((n_rows, len(task.data.val)), torch.inf, device=task.device),
-            train_losses=torch.zeros(n_rows, device=task.device),
-            ended=torch.zeros(n_rows + 1, dtype=torch.bool),
+            rows=row_of(space, []).repeat(n_legs + 1, 1),
+            losses=torch.full((n_legs, len(task.data.val)), torch.inf, device=task.device),
+            train_losses=torch.zeros(n_legs, device=task.device),
+            ended=torch.zeros(n_legs + 1, dtype=torch.bool),
             gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
             moves=torch.zeros(space.n, dtype=torch.bool, device=task.device),
         )
@@ -241,10 +242,11 @@ class Race(Algorithm):
             restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
-        if leg == len(state.rows):
+        task = replace(task, of_steps=task.space.used_steps(state.rows[leg]))
+        if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
         images, labels = state.train_stream.next()
-        row = state.rows[leg].float()
+        row = state.rows[leg].float().to(task.device)
         inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
         state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
         state.step += 1
@@ -288,8 +290,8 @@ class Race(Algorithm):
             state.rows[one] = row_of(space, [*taken, *self.groups_in(space, state, one)], task.config.start)
         is_chosen = bool(state.ended[1:].any())
         first = row_of(space, [*taken, WALK_GROUP], task.config.start)
-        least = state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])] if is_chosen else first
-        state.lam.detach().copy_(space.encode(least))
+        state.rows[-1] = state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])] if is_chosen else first
+        state.lam.detach().copy_(space.encode(state.rows[-1]))
         if state.step in (legs[leg].stop, *legs[leg]):
             state.step = next(steps.start for number, steps in enumerate(legs) if not state.ended[number])
 

@@ -5,7 +5,7 @@ program, shapes do not depend on what was drawn: each group of operations comput
 work, but the host never waits for the device, and a step can be captured in a CUDA graph.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,6 +23,8 @@ LARGE_IMAGE_VALUES = 1 << 17
 """An image of at least so many numbers is worked on alone: sorting it would cost more than a batch saves."""
 SHARED = {"nearest": "nearest", "bilinear": "bilinear", "curve": "levels", "stretch": "levels", "blend": "blend"}
 """By kernel: of operations whose entries are equal, one computation does for all in a batch."""
+
+OfSteps = Sequence[Iterable[int]] | None
 
 
 class Step(NamedTuple):
@@ -54,12 +56,18 @@ class Step(NamedTuple):
 
 @torch.no_grad()
 def apply_steps(
-    operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, images: Tensor, fill: Tensor
+    operations: Sequence[Operation],
+    chosen: Tensor,
+    magnitudes: Tensor,
+    positions: Tensor,
+    images: Tensor,
+    fill: Tensor,
+    of_steps: OfSteps = None,
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
     chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, P) and fill (C,)
-    are what operations take.
+    are what operations take. of_steps: for each step, the indices of the operations that can be chosen; None for all.
     """
     if not images.numel():
         return images.clone()
@@ -68,7 +76,7 @@ def apply_steps(
     steps = [Step(*values) for values in zip(*unbound, strict=True)]
     if images.device.type == "cpu" and not torch.compiler.is_compiling():
         return _apply_to_subsets(operations, steps, images, fill)
-    return _apply_in_fixed_shapes(operations, steps, images, fill)
+    return _apply_in_fixed_shapes(operations, steps, images, fill, of_steps or [range(len(operations))] * len(steps))
 
 
 def maps_of_steps(
@@ -87,7 +95,7 @@ def maps_of_steps(
 
 def _apply_to_subsets(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
     """From images with at least one pixel, in parts of the batch. A step holds all maps, so moves are done together."""
-    groups = _groups(operations, INTERPOLATIONS)
+    groups = _groups(operations, INTERPOLATIONS, range(len(operations)))
     firsts = [*(operations[group[0]] for group in groups), None]
     number_of = {index: number for number, group in enumerate(groups) for index in group}
     # The last entry, which an index of -1 finds, is that of no operation.
@@ -138,18 +146,21 @@ def _apply_group(operation: Operation | None, images: Tensor, step: Step, fill: 
     return operation.compute(images, step.magnitude, fill, step.position)
 
 
-def _groups(operations: Sequence[Operation], kernels: Container[str]) -> list[list[int]]:
+def _groups(operations: Sequence[Operation], kernels: Container[str], indices: Iterable[int]) -> list[list[int]]:
     """Indices of operations that are computed together: those with one of the kernels and an equal entry of SHARED."""
     groups: dict[str | int, list[int]] = {}
-    for index, operation in enumerate(operations):
-        groups.setdefault(SHARED[operation.kernel] if operation.kernel in kernels else index, []).append(index)
+    for index in indices:
+        kernel = operations[index].kernel
+        groups.setdefault(SHARED[kernel] if kernel in kernels else index, []).append(index)
     return list(groups.values())
 
 
-def _apply_in_fixed_shapes(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
+def _apply_in_fixed_shapes(
+    operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor, of_steps: Sequence[Iterable[int]]
+) -> Tensor:
     result = images
-    for step in steps:
-        for group in _groups(operations, SHARED):
+    for step, indices in zip(steps, of_steps, strict=True):
+        for group in _groups(operations, SHARED, indices):
             chosen = [(operations[index], step.chosen == index) for index in group]
             is_chosen = torch.stack([of_one for _, of_one in chosen]).any(dim=0)[:, None, None, None]
             result = torch.where(is_chosen, _apply_together(chosen, result, step, fill), result)

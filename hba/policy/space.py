@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
@@ -112,7 +112,7 @@ class SearchSpace:
                 f"a search of K needs count_probabilities beyond 0, and no operation count, got {counts}"
             )
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
-        _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms
+        _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
@@ -148,6 +148,19 @@ class SearchSpace:
         """Which of the slots are those of the walk."""
         first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)
         return slice(first, first + len(self.walk) * self.copies)
+
+    @functools.cached_property
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the operations that can act in each step of a sample."""
+        numbers = {one.name: number for number, one in enumerate(self.operations)}
+        found: list[tuple[int, ...]] = [(numbers[slot.operation.name],) for slot in self.slots]
+        found[self.walk_slots] = [tuple(numbers[one.name] for one in self.walk)] * self.max_count
+        return tuple(found)
+
+    def used_steps(self, rows: Any) -> tuple[tuple[int, ...], ...]:
+        """`steps` without operations whose probability is 0 in all rows (..., n), which have to be on the host."""
+        used = {slot.operation.name for slot in self.slots if (rows[..., slot.probability] > 0).any()}
+        return tuple(tuple(one for one in step if self.operations[one].name in used) for step in self.steps)
 
     @functools.cached_property
     def n_uniforms(self) -> tuple[int, int]:

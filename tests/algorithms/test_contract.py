@@ -161,9 +161,9 @@ def test_it_runs_on_a_gpu_and_goes_on_there(algorithm: str, tmp_path: Path) -> N
     assert on_gpu.lam.device.type == "cuda"
     assert np.isfinite(values_of(on_gpu)).all()
     run(algorithm, out=tmp_path, device="cuda", callback=StopAfter(4))
-    assert np.allclose(
-        values_of(run(algorithm, out=tmp_path, device="cuda", resume=True)), values_of(on_gpu), rtol=1e-3
-    )
+    resumed = run(algorithm, out=tmp_path, device="cuda", resume=True)
+    # Sums on a GPU have no fixed order, and look-ahead takes differences of losses.
+    assert np.allclose(values_of(resumed), values_of(on_gpu), rtol=1e-2)
 
 
 NAMES = ("left", "right", "both")

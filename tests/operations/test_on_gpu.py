@@ -5,14 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, space_of_one
+from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, random_values, space_of_one
 from random_inputs import eight_bit_images
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
-from hba.policy.draw import BatchSample, apply_operations
+from hba.policy.draw import BatchSample, apply_operations, draw_with_trace
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
+from hba.policy.spaces import SPACES as NAMED_SPACES
 
 pytestmark = pytest.mark.gpu
 
@@ -66,6 +67,15 @@ def test_a_draw_gives_the_cpu_s_pixels(operation: Operation, channels: int) -> N
         torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["recipe", "full"])
+def test_all_stages_give_the_cpu_s_pixels(name: str) -> None:
+    space, images = NAMED_SPACES[name], eight_bit_images((N_IMAGES, 3, 16, 16), seed=5)
+    draw = draw_with_trace(space, random_values(space, N_IMAGES, 6), N_IMAGES)[0]
+    expected = apply_operations(space, draw, images, fill_of(images))
+    differs = (replayed_on_gpu(space, draw, images) - expected).abs() > 1.5 / 255
+    assert float(differs.float().mean()) < 5e-3
+
+
 @pytest.mark.parametrize("name", SPACES)
 def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
     """A difference in the last bit may turn a grey level in the second step, in very few pixels."""
@@ -77,10 +87,10 @@ def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
     assert float(differs.float().mean()) < 1e-3
 
 
-@pytest.mark.parametrize("name", ["nearest", "bilinear"])
+@pytest.mark.parametrize("name", ["nearest", "bilinear", "recipe", "full"])
 @pytest.mark.parametrize("n_rows", [None, N_IMAGES])
 def test_a_policy_call_never_waits_for_the_gpu(name: str, n_rows: int | None) -> None:
-    policy = policy_on_gpu(SPACES[name], n_rows)
+    policy = policy_on_gpu(SPACES[name] if name in SPACES else NAMED_SPACES[name], n_rows)
     images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=7).to(GPU)
     generator = torch.Generator(GPU).manual_seed(8)
     for given in (None, generator):
