@@ -1,13 +1,15 @@
 """How fast are augmentation, and steps of trainings and searches?
 
     python benchmarks/speed.py throughput [--rounds 7] [--seconds 2] [--threads 1]
+    python benchmarks/speed.py operations [--rounds 5] [--seconds 0.2]
     python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py page
 
 Run these on an otherwise idle machine; all but `throughput` use one thread, and images of steps are noise.
 `throughput` prints images per second of one policy call beside torchvision, kornia and albumentations; where there is a
-CUDA GPU, it prints milliseconds per call there instead. `steps` times a training step of each algorithm, with its share
+CUDA GPU, it prints milliseconds per call there instead. `operations` prints microseconds for an image of each
+operation outside of the walk, beside the same peers. `steps` times a training step of each algorithm, with its share
 of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
 common/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
 their results in benchmarks/results; `page` writes their tables of docs/speed.md.
@@ -65,6 +67,17 @@ def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None
     click.echo(f"{hardware_of(made)}; {rounds} rounds of {seconds:g} s; {made['packages']}")
     if json_file is not None:
         json_file.write_text(json.dumps(times), encoding="utf-8")
+
+
+@main.command()
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--seconds", type=click.FloatRange(0), default=0.2, show_default=True, help="Of each measurement.")
+def operations(rounds: int, seconds: float) -> None:
+    """Microseconds for an image of single operations, beside peers."""
+    from speeds.single import operations_table
+
+    torch.set_num_threads(1)
+    click.echo(f"{operations_table(rounds, seconds)}\n\n{hardware_of(made_by(torch.device('cpu')))}")
 
 
 def with_sizes(default: str) -> Callable[[Any], Any]:

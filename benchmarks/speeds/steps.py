@@ -22,6 +22,7 @@ BATCHES = 4
 """Of an epoch of noise."""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
+SIZE = ("model", "image_size", "batch_size")
 KINDS = {"training": "a training", "search": "a search, with its lambda steps"}
 Timed = Mapping[str, Callable[[], float]]
 """By name, a function that returns seconds per step."""
@@ -99,7 +100,7 @@ def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
     """For each network, side of images and size of batches."""
     records = store_of(results, question).by_key().values()
-    return newest(records, lambda run: tuple(run.settings[one] for one in ("model", "image_size", "batch_size")))
+    return newest(records, lambda run: tuple(run.settings[one] for one in SIZE))
 
 
 def floor_table(records: Sequence[Record]) -> str:
@@ -131,16 +132,15 @@ def fast_table(records: Sequence[Record]) -> str:
     """Markdown: seconds of a step without and with `fast`, and their ratio within a round."""
     lines = [
         {
-            "network": f"{record.run.settings['model']}, {record.run.settings['image_size']} pixels",
+            "network, pixels, batch": ", ".join(str(record.run.settings[one]) for one in SIZE),
             "step of": text,
             "seconds": spread_text(record.results[kind], 4),
             "seconds with `--fast`": spread_text(record.results[f"{kind}, fast"], 4),
             "times as fast": ratio_text(record.results[kind], record.results[f"{kind}, fast"]),
             "rounds": str(len(record.results[kind])),
+            "hardware, commit": f"{hardware_of(record.made_by)}, `{record.made_by['commit']}`",
         }
         for record in records
         for kind, text in KINDS.items()
     ]
-    sizes = sorted({record.run.settings["batch_size"] for record in records})
-    made = sorted({f"{hardware_of(one.made_by)}, commit `{one.made_by['commit']}`" for one in records})
-    return f"Batches of {', '.join(map(str, sizes))}; {'; '.join(made)}.\n\n{markdown(pd.DataFrame(lines))}"
+    return markdown(pd.DataFrame(lines))
