@@ -23,7 +23,7 @@ def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
 PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
 """The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
 _OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
-ALGORITHMS = _by_name(Lookahead, Race, Hypergradient, *_OTHERS)
+ALGORITHMS = _by_name(Race, Lookahead, Hypergradient, *_OTHERS)
 """By name."""
 
 __all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]

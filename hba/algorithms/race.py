@@ -116,7 +116,7 @@ class Race(Algorithm):
     price: Annotated[float, Field(ge=1.0)] = 1.6
     """How many pixels the search may train on, in trainings of the same epochs. Its time is more."""
     smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
-    """Sides of images in the search, of those of the training, but at least 16 pixels. 1: for a network that takes
+    """Sides of images in the search, of those of the training, but at least 8 pixels. 1: for a network that takes
     images of one size only."""
 
     def side(self, side: int) -> int:
@@ -175,6 +175,10 @@ class Race(Algorithm):
         space = task.space
         if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
             raise SettingsError("race decides on operations on images alone: tune must be augmentation")
+        if space.always:
+            raise SettingsError(
+                "race decides what to apply, and space stn applies all to every image; choose lookahead"
+            )
         if (n_images := len(task.data.val)) < 2:
             raise SettingsError(f"race needs at least 2 validation images, whose losses it compares, got {n_images}")
         side = self.side(task.config.side)

@@ -50,9 +50,13 @@ def flip(image: Image.Image, resampling: Resampling) -> Image.Image:
 
 
 def quarter_turn(image: Image.Image, uniforms: Uniforms, resampling: Resampling) -> Image.Image:
-    turned = image.transpose(TURNS[math.floor(3 * uniforms[0])])
+    quarters, (width, height) = math.floor(3 * uniforms[0]), image.size
+    if quarters == 1 or width == height:
+        return image.transpose(TURNS[quarters])
     # The size of an image that is not square stays.
-    return turned if turned.size == image.size else turned.resize(image.size, resampling)
+    sin = 1 - quarters
+    map_ = (0, -sin * width / height, width / 2 * (1 + sin), sin * height / width, 0, height / 2 * (1 - sin))
+    return _affine(image, map_, (0,) * len(image.getbands()), resampling)
 
 
 def resized_crop(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.operations.apply import fill_for
+from hba.operations.apply import OfSteps, fill_for
 from hba.operations.operation import check_images
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
@@ -68,6 +68,8 @@ class Policy(nn.Module):
         self.register_buffer("_means", means, persistent=False)
         self.register_load_state_dict_post_hook(_renew_means)
         self._checked: set[torch.device] = set()
+        # What is never used is not computed, where that is known on the host.
+        self.of_steps: OfSteps = None
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
         """Draw what happens to each image of a batch; None draws from torch's default generator."""
@@ -82,7 +84,7 @@ class Policy(nn.Module):
         # A program that is compiled as a whole cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
-        return apply_operations(self.space, sample, images, fill_for(images, self.fill))
+        return apply_operations(self.space, sample, images, fill_for(images, self.fill), self.of_steps)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.replay(images, self.draw(len(images), generator))
@@ -93,5 +95,6 @@ class Policy(nn.Module):
 
 def _renew_means(policy: Policy, _: object) -> None:
     """After other values have been loaded."""
+    policy.of_steps = None
     if policy.spread is not None:
         policy._means = mean_probabilities(policy.space, policy.values, policy.spread)

@@ -3,6 +3,7 @@
 import json
 import reprlib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
@@ -15,6 +16,7 @@ from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import RunError, SettingsError
+from hba.operations.operation import MIXING
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, acts_on_images
@@ -143,7 +145,12 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
             return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
         searches_count = self.algorithm.count == "searched"
         names = self.space, self.operations, self.interpolation
-        return search_space(*names, searches_count, regularizers, self.ranges)
+        space = search_space(*names, searches_count, regularizers, self.ranges)
+        if not space.mixing or isinstance(self.algorithm, Race):
+            return space
+        if named := {one.name for one in space.mixing} & {*(self.operations or ())}:
+            raise SettingsError(f"{self.algorithm.name} cannot search {min(named)}, which mixes batches; choose race")
+        return replace(space, operations=tuple(one for one in space.operations if one.stage != MIXING))
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:

@@ -116,7 +116,7 @@ def _maps(one: OpSample, size: Size) -> Maps:
 def _matrix(one: OpSample, size: Size) -> Tensor:
     """(3, 3) float64, of the map from results to images before."""
     a, b, c, d, e, f = _maps(one, size).exact[0].tolist()
-    if one.operation.interpolation == "nearest" and b == d == 0:
+    if one.operation.interpolation == "nearest" and (a, b, d, e) == (1, 0, 0, 1):
         # As PIL does, whole pixels were shifted.
         c, f = math.floor(c + 0.5), math.floor(f + 0.5)
     return torch.tensor([[a, b, c], [d, e, f], [0, 0, 1]], dtype=torch.float64)

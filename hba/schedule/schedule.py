@@ -144,7 +144,9 @@ class Schedule:
         """The policy of an epoch, counted from 0: operations alone, as `transform` has them."""
         epoch, policy = self._checked(epoch), self._operations_alone()
         values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
-        return Policy(policy.space, values, self.fill, spread)
+        found = Policy(policy.space, values, self.fill, spread)
+        found.of_steps = policy.space.used_steps(policy.values)
+        return found
 
     def regularization(self, epoch: int) -> dict[str, float]:
         """Values of the regularizers in an epoch, counted from 0, by name in natural units, for a training loop of your

@@ -151,6 +151,8 @@ def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
 
 def test_what_it_cannot_decide_is_refused() -> None:
     assert list(groups_of(SPACE)) == ["RandAugment", "erasing", "mixing"]
+    with pytest.raises(SettingsError, match="space stn"):
+        hba.search(sides(), **{**SETTINGS, "space": "stn"})
     with pytest.raises(SettingsError, match="plateau"):
         hba.search(sides(), **{**SETTINGS, "learning_rate_schedule": "plateau"})
     for name, value in {"init": "randaugment", "sigma": 2.0}.items():

@@ -155,6 +155,11 @@ def test_a_space_is_named_with_its_operations(monkeypatch: pytest.MonkeyPatch, r
     assert SearchConfig.make({}).search_space() == search_space("recipe", searches_count=True)
     for algorithm in ("lookahead", "joint"):
         assert SearchConfig.make({"algorithm": algorithm}).search_space() == search_space(searches_count=True)
+    # Only race mixes batches.
+    look = {"algorithm": "lookahead", "space": "recipe"}
+    assert not SearchConfig.make(look).search_space().mixing
+    with pytest.raises(SettingsError, match="lookahead cannot search Mixup"):
+        SearchConfig.make({**look, "operations": "Mixup,Rotate"}).search_space()
     assert SearchConfig.make({"space": "pba", "count": "fixed"}).search_space() == SPACES["pba"]
     assert SearchConfig(space="pba", interpolation="bilinear").search_space().operations[0].interpolation == "bilinear"
     for operations in (None, "all", ["all"]):

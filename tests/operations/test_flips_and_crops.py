@@ -13,7 +13,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import RandomCrop, functional as TF
 
 from hba.errors import SettingsError
-from hba.operations import STAGED, Operation
+from hba.operations import STAGED, Operation, on_pil
 from hba.packed import apply_to_images
 from hba.packed.images import apply_to_array
 
@@ -140,6 +140,11 @@ def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
     assert turned.shape == given.shape
     assert turned[:, :, 8:].mean() == 1
     assert turned[:, :, :7].mean() == 0
+    for height, width, at in product((20, 12, 7), (10, 12, 31), (0.1, 0.5, 0.9)):
+        given = images(1, height, width)
+        by_pil = on_pil.quarter_turn(TF.to_pil_image(given[0]), (at,), Image.Resampling.NEAREST)
+        turned = STAGED["QuarterTurn"](given, position=torch.tensor([[at]]))
+        assert torch.equal(turned[0].mul(255).round().byte(), TF.pil_to_tensor(by_pil)), (height, width, at)
 
 
 def test_a_sign_or_an_unknown_stage_is_refused() -> None:
