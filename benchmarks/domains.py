@@ -1,15 +1,15 @@
 """Which augmentation helps on images of different domains, and does a search find it?
 
     python benchmarks/domains.py truth [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
-    python benchmarks/domains.py agree [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
     python benchmarks/domains.py page
 
 The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
 and measures its validation images; then with and without each group of operations, beside the recipe with the least
-calibrated loss. `agree` searches on the same images, and compares. `verdict` runs what domains.toml plans, which has to
-be committed before: searches, and trainings on all training images with what they find and with the recipes, measured
-on test images once. Each run is stored as soon as it has ended, and not run again. `page` writes docs/domains.md.
+calibrated loss. `verdict` runs what domains.toml plans, which has to be committed before: searches on the same images,
+and trainings on all training images with what they find and with the recipes, measured on test images once. Each run is
+stored as soon as it has ended, and not run again. `page` writes docs/domains.md, and compares what the searches apply
+with the truth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
-from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, DomainTask, changed, domain_task, recipe, searches
+from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
 from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
 from quality.plan import planned_for
 
@@ -38,7 +38,6 @@ TRUTH, VERDICT, PLANNED = "domains", "domains-verdict", "domains"
 TRAINING, SEARCHED = 1.0, 2.5
 """Minutes of one idle core. The row `search` of a verdict takes both."""
 CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
-SEEDS = click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
 with_options_of_runs = with_options(CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN)
 
 
@@ -69,14 +68,14 @@ class Where:
         store, names = store_of(self.results, question), dict.fromkeys(task.label for task in tasks)
         known = store.by_key()
         missing = [task for task in tasks if task.run.key not in known]
-        minutes = sum(TRAINING * isinstance(one, DomainTask) + SEARCHED * (one.name == SEARCH) for one in missing)
+        minutes = sum(TRAINING + SEARCHED * (one.name == SEARCH) for one in missing)
         click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
         done = carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
         return done or [known[task.run.key] for task in tasks if task.run.key in known]
 
 
 @main.command()
-@SEEDS
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
 @with_options_of_runs
 def truth(seeds: int, **options: Any) -> None:
     """Train with each recipe, then with and without each group of operations, and measure validation images."""
@@ -91,16 +90,6 @@ def truth(seeds: int, **options: Any) -> None:
         beside = dict(changed(best, group, is_on) for group in GROUPS for is_on in (True, False))
         others = [domain_task(*one, search) for search in of_set for one in beside.items() if one[0] not in RECIPES]
         where.carry_out(others, TRUTH)
-
-
-@main.command()
-@SEEDS
-@with_options_of_runs
-def agree(seeds: int, **options: Any) -> None:
-    """Search on the same images, and compare what is found with the trainings that have been run."""
-    where = Where(**options)
-    where.carry_out([search for of_set in where.searches(range(seeds)).values() for search in of_set], TRUTH)
-    click.echo(truth_tables(where.results)["groups"])
 
 
 @main.command()
@@ -120,7 +109,7 @@ def truth_tables(results: Path) -> dict[str, Any]:
     """Of the page: the tables, in how many pairs the searches agree, where the records come from, what is missing."""
     records = list(store_of(results, TRUTH).by_key().values())
     frames = frames_of(records, "val")
-    pairs = pairs_of(frames)
+    pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).by_key().values(), "test"))
     return {
         "recipes": markdown(recipe_table(frames)) if records else "",
         "groups": markdown(pd.DataFrame(pair.cells() for pair in pairs)) if pairs else "",

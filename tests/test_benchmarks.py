@@ -75,7 +75,7 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     for name, value in (("PLAN", plan), ("DOCS", tmp_path)):
         monkeypatch.setattr(domains, name, value)
     of_runs = ("--sets", "digits", "--jobs", "1", "--results", str(tmp_path), "--work", str(tmp_path / "runs"))
-    for command in (["truth", "--seeds", "1"], ["agree", "--seeds", "1"], ["verdict"]):
+    for command in (["truth", "--seeds", "1"], ["verdict"]):
         first, second = (output_of("domains", *command, *of_runs) for _ in range(2))
         assert "\n0 of" not in first
         assert second.count("\n0 of") == first.count(" runs to do")

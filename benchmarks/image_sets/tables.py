@@ -66,11 +66,12 @@ class Pair(NamedTuple):
         }
 
 
-def pairs_of(frames: Frames) -> list[Pair]:
-    """Of the sets whose recipes have been run."""
+def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
+    """Of the sets whose recipes have been run. verdict: frames of runs, whose searches are compared with the truth."""
     found = []
     for name, frame in frames.items():
-        best, ends = best_recipe(frame), frame["end"].dropna().tolist() if "end" in frame else []
+        best, rows = best_recipe(frame), verdict.get(name, pd.DataFrame({"name": []}))
+        ends = [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]] if "search" in rows else []
         for group, operations in GROUPS.items() if best else ():
             on, off = (changed(str(best), group, is_on)[0] for is_on in (True, False))
             loss, error = (difference(frame, on, off, measure) for measure in (LOSS, ERROR))
