@@ -18,14 +18,14 @@ from quality.beds import DIGITS, Bed
 from quality.tasks import RowTask, row_task
 
 from hba.algorithms.race_measures import calibrated
-from hba.algorithms.race_policies import GROUPS as RACE_GROUPS, SYMMETRIES
+from hba.algorithms.race_policies import GROUPS as RACE_GROUPS
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
 from hba.data.loader import as_floats
 from hba.errors import DataError
 from hba.operations import STAGED
 from hba.preprocessing import Preprocessing
-from hba.schedule.recipes import RECIPES
+from hba.schedule.recipes import RECIPES, TURNS
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.criterion import losses_of
@@ -47,7 +47,7 @@ OPERATIONS = {
     **{"blur and noise": "Blur,Noise,Jpeg", "erasing": "Erase", "mixing": "Mixup,CutMix"},
 }
 TYPICAL = {
-    **SYMMETRIES,
+    **TURNS,
     **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
 }
 GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, names in OPERATIONS.items()}

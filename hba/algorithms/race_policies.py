@@ -11,14 +11,10 @@ from hba.operations import OPERATIONS
 from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
-from hba.schedule.recipes import RECIPES
+from hba.schedule.recipes import RECIPES, TURNS
 
 Typical = Mapping[str, tuple[float, float | None]]
 """By operation, the probability and the magnitude with which it is tried."""
-SYMMETRIES: Typical = MappingProxyType(
-    {"HorizontalFlip": (0.5, None), "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
-)
-"""All eight turns and mirror images are equally likely with these."""
 GROUPS: Mapping[str, Typical] = MappingProxyType(
     {
         "shift": {"PaddedCrop": (1.0, 0.125)},
@@ -70,7 +66,7 @@ def row_of(space: SearchSpace, taken: list[str], start: Mapping[str, float] | No
     recipe = RECIPES["randaugment"].make()
     walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     groups = groups_of(space)
-    typical: dict[str, Any] = {**SYMMETRIES, **{one: how for group in groups.values() for one, how in group.items()}}
+    typical: dict[str, Any] = {**TURNS, **{one: how for group in groups.values() for one, how in group.items()}}
     tried = {one for name in taken for one in groups.get(name, {name: None})}
     values = dict(zip(space.names, space.decode(randaugment(space).double()).tolist(), strict=True))
     values |= {f"count.{k}.probability": walk.get(f"count.{k}.probability", 0.0) for k in range(1, space.max_count + 1)}
