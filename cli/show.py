@@ -95,14 +95,18 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
     shares, rows = reach(schedule, epochs[-1]).shares, []
-    for summary in sorted(summarize(schedule, epochs), key=lambda one: STAGES.index(one.operation.stage)):
+    found = summarize(schedule, epochs)
+    used = [one for one in found if any(one.probability)] or found
+    for summary in sorted(used, key=lambda one: STAGES.index(one.operation.stage)):
         operation, shown = summary.operation, summary.shown_magnitudes or ()
         magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * len(epochs)
         probabilities = [f"{value:.2f}" for value in summary.probability]
         cells = (operation.name, *probabilities, share(shares[operation.name]), *magnitudes)
         rows.append((operation.stage, cells))
-    title = f"{name}: {counted(schedule.epochs, 'epoch')}, strongest last epoch first"
+    title = f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch first"
     printer.print(table(("operation", *headings), by_stage(rows), title, numbers=True))
+    if len(used) < len(found):
+        printer.print(f"Never applied: {counted(len(found) - len(used), 'other operation')}.")
     less = f", which is mostly less, because an image gets at most {space.max_count}{of_walk(space)}"
     printer.print(
         f"prob.: how often an operation is applied{' when its turn comes' if space.walk else ''}. images: the share of "
@@ -115,7 +119,7 @@ def _print_operations(name: str, schedule: Schedule) -> None:
             "sides of the identity are listed copy by copy."
         )
     names_by_unit: dict[str, list[str]] = {}
-    for one in space.operations:
+    for one in (summary.operation for summary in used):
         if one.magnitude_range is not None:
             names_by_unit.setdefault(one.unit or "no unit", []).append(one.name)
     if names_by_unit:

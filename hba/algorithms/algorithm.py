@@ -166,8 +166,8 @@ class Algorithm(Settings):
         """Of the epochs that have ended, counted from 0, those whose values are the schedule. rows (epochs, n): all."""
         return [*range(len(rows))]
 
-    def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str | None:
-        """One sentence on what the search will do, if its epochs do not say it."""
+    def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str | None:
+        """What the search will do, if its epochs do not say it."""
         return None
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:

@@ -64,8 +64,8 @@ from hba.utils.text import counted
 
 PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
 """Of a training: how long it is without augmentation, and how long a fork is at most."""
-LEAST_SIDE = 8
-"""In pixels."""
+LEAST_SIDE, LEAST_STEPS = 8, 50
+"""In pixels, and of a fork; a race with fewer steps says so."""
 LARGEST_GAP = 0.15
 """Of a symmetry: the largest share of what a network has learned that moving images may cost."""
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
@@ -135,14 +135,18 @@ class Race(Algorithm):
         forks = ((f"fork {name}", fork) for name in names_of_forks(space))
         return (("no augmentation", plain), *forks, ("look-ahead", rest))
 
-    def plan_note(self, config: CommonSearchConfig, space: SearchSpace) -> str:
+    def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str:
         (plain, fork, rest), side = self.lengths(config, space), self.side(config.side)
         n_forks = len(names_of_forks(space))
         trainings = (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
+        steps, short = fork * steps_per_epoch, ""
+        if steps < LEAST_STEPS:
+            epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
+            short = f" Forks of {counted(steps, 'step')} decide by chance; use about {epochs} epochs."
         return (
             f"Race: {counted(plain, 'epoch')} without augmentation, then {counted(n_forks, 'fork')} of "
             f"{counted(fork, 'epoch')} each from there, then look-ahead for {counted(rest, 'epoch')}, on images of "
-            f"{side}x{side}: as many pixels as {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}."
+            f"{side}x{side}: as many pixels as {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
         )
 
     @property

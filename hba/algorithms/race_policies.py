@@ -30,7 +30,7 @@ GROUPS: Mapping[str, Typical] = MappingProxyType(
     }
 )
 """What is tried together; those of the walk are another group, with RandAugment's policy."""
-WALK_GROUP = "RandAugment"
+WALK_GROUP, NO_GROUP = "RandAugment", "no group"
 TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 
@@ -38,7 +38,7 @@ TOGETHER = (2, 3)
 def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     """Without a group, with each, and with the best ones together."""
     groups = groups_of(space)
-    return ("none", *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
+    return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
 
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:

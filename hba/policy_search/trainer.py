@@ -81,7 +81,7 @@ class SearchTrainer:
         self.save()
         updates = config.algorithm.update_schedule
         policy_steps = updates.policy_steps(self.total_epochs, state.steps_per_epoch)
-        planned = config.algorithm.plan_note(config, space)
+        planned = config.algorithm.plan_note(config, space, state.steps_per_epoch)
         notes = (*self.notes, planned, updates.advice(self.total_epochs, state.steps_per_epoch))
         plan = context.plan(
             model=context.model,

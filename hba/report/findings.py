@@ -1,7 +1,7 @@
 """Sentences and rows about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,9 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 def change_table(schedule: Schedule) -> tuple[str, Table]:
     """A title and the operations that changed most. No rows where nothing moved.
 
-    Of a single row that no search has moved, all operations that it applies.
+    Of a race, and of a single row that no search has moved, all operations that it applies.
     """
-    if is_single(schedule):
+    if is_single(schedule) or RaceFindings.of(schedule.provenance):
         return "The policy", policy_table(schedule)
     last, space, steps = schedule.epochs - 1, schedule.space, count_of(schedule.provenance.get("policy_steps"))
     shares, rows = reach(schedule, last).shares, []
@@ -73,15 +73,21 @@ def is_single(schedule: Schedule) -> bool:
 
 
 def policy_table(schedule: Schedule) -> Table:
-    """The operations that a schedule of one row applies, as means over copies."""
-    shares, rows = reach(schedule, 0).shares, []
-    for one in summarize(schedule, (0,)):
+    """The operations that a schedule applies in its last epoch, as means over copies, there and in its first."""
+    last = schedule.epochs - 1
+    shares, rows = reach(schedule, last).shares, []
+    for one in summarize(schedule, (0, last)):
         if shares[one.operation.name] > 0:
-            magnitudes = ", ".join(f"{copy:.3g}" for copy in (one.shown_magnitudes or ((),))[0])
+            magnitudes = _moved(", ".join(f"{copy:.3g}" for copy in ends) for ends in one.shown_magnitudes or ())
             magnitude = f"{magnitudes} {one.operation.unit or ''}".strip() or "-"
-            share = share_of(one.operation, shares)
-            rows.append((one.operation.name, f"{one.probability[0]:.2f}", magnitude, share))
+            probability = _moved(f"{value:.2f}" for value in one.probability)
+            rows.append((one.operation.name, probability, magnitude, share_of(one.operation, shares)))
     return Table(("operation", "probability", "magnitude", "share of images"), tuple(rows))
+
+
+def _moved(ends: Iterable[str]) -> str:
+    """A number at the beginning and at the end, once if it is the same; nothing for none."""
+    return " -> ".join(dict.fromkeys(ends))
 
 
 def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
@@ -112,10 +118,11 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     race = RaceFindings.of(origin)
     found = race.sentences if race else []
     found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
-    if space.searches_count and schedule.epochs > 1:
+    reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
+    if space.searches_count and schedule.epochs > 1 and any(numbers[0] < 1 for numbers in reached.values()):
         shares = ", ".join(
-            f"{' / '.join(f'{100 * part:.0f}' for part in reach(schedule, epoch).numbers)} % in epoch {epoch + 1}"
-            for epoch in key_epochs(schedule)
+            f"{' / '.join(f'{100 * part:.0f}' for part in numbers)} % in epoch {epoch + 1}"
+            for epoch, numbers in reached.items()
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
         found.append(

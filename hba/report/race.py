@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+NO_GROUP = "no group"
+"""The fork with which the others are compared."""
 Measured = tuple[float, float]
 """A number and its standard error."""
 
@@ -28,7 +30,7 @@ def has_ended(provenance: Mapping[str, Any]) -> bool:
 class RaceFindings:
     """symmetries: by name, the share of what the network had learned that moving images costs; not a number where it
     had learned nothing. largest_gap: the largest share with which a symmetry is taken, its standard error included.
-    forks: by name, the validation loss less that of the fork `none`, the least first. loss: that of the fork `none`.
+    forks: by name, the validation loss less that of the fork `no group`, the least first. loss: that of this fork.
     winner: the fork that is taken; None before the first has ended. taken: symmetries and groups of the policy.
     n_left: how many forks have not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
@@ -53,7 +55,7 @@ class RaceFindings:
                 symmetries=dict(sorted(gaps.items(), key=lambda one: one[1][0])),
                 largest_gap=float(provenance["largest_gap"]),
                 forks=dict(sorted(differences.items(), key=lambda one: one[1][0])),
-                loss=_number(forks["none"][0]) if "none" in forks else math.nan,
+                loss=_number(forks[NO_GROUP][0]) if NO_GROUP in forks else math.nan,
                 winner=taken["fork"],
                 taken=tuple(taken["operations"]),
                 n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 2 - len(forks),
@@ -77,27 +79,32 @@ class RaceFindings:
                 name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
                 for name, (gap, error) in self.symmetries.items()
             }
-            holds = ", ".join(costs[one] for one in costs if one in self.taken) or "none"
-            fails = ", ".join(costs[one] for one in costs if one not in self.taken) or "none"
+            fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
+            open_ = [one for one in costs if one not in (*self.taken, *fails)]
+            kinds = {"that hold": self.taken, "that do not": fails, "not decided, and not taken": open_}
+            each = [f"{kind}: {', '.join(costs[one] for one in costs if one in of)}" for kind, of in kinds.items()]
             found.append(
-                f"Symmetries that hold: {holds}; that do not: {fails}. In brackets: how much of what the network has "
-                "learned is lost on validation images that are moved so, with its standard error; together at most "
-                f"{100 * self.largest_gap:.0f} % for a symmetry that holds."
+                f"Symmetries {'; '.join(one for one in each if not one.endswith(': '))}. In brackets: how much of what "
+                "the network has learned is lost on validation images that are moved so, with its standard error; "
+                f"together at most {100 * self.largest_gap:.0f} % for a symmetry that holds, and the difference above "
+                "that for one that does not."
             )
         shown = {name: f"{name} ({minus:+.3f} +- {error:.3f})" for name, (minus, error) in self.forks.items()}
         lower = [name for name, (minus, error) in self.forks.items() if minus + error < 0]
         if shown:
-            others = ", ".join(shown[name] for name in shown if name not in (*lower, "none")) or "none"
+            others = ", ".join(shown[name] for name in shown if name not in (*lower, NO_GROUP)) or "no fork"
             found.append(
                 f"Lowered the validation loss from {self.loss:.3f} by more than a standard error: "
-                f"{', '.join(shown[name] for name in lower) or 'none'}; did not: {others}."
+                f"{', '.join(shown[name] for name in lower) or 'no fork'}; did not: {others}."
             )
         of = f"that of the fork {self.winner}" if self.winner else "what is taken before a fork has ended"
         then = ", with the probabilities and magnitudes that look-ahead has found since" if self.is_moved else ""
         found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}.")
+        if len(lower) > 1:
+            found.append("Of forks as good as the best, within a standard error, the hardest to fit is taken.")
         if self.n_left:
-            ended = f"Forks that have ended: {', '.join(self.forks) or 'none'}; {self.n_left} have not."
-            found.append(ended + (" Until then, the policy is the best so far." if self.winner else ""))
+            ended = f"Forks that have ended: {', '.join(self.forks) or 'no fork'}; {self.n_left} have not."
+            found.append(ended + (" Until all have, the policy is the best so far." if self.winner else ""))
         return found
 
 

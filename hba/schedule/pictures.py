@@ -55,14 +55,15 @@ class Panel(NamedTuple):
 def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
-    Each operation has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy, with
-    bands of one spread of logits to either side. Regularizers come last, in natural units.
+    Each operation that is used has one: probability (left axis) and magnitude in its unit (right axis), a line for each
+    copy, with bands of one spread of logits to either side. Regularizers come last, in natural units.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
     rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
     x, bands = np.array(epochs) + 1, band(rows) if rows.spread.any() else ()
     found = []
-    for operation in rows.space.operations:
+    used = [one for one in rows.space.operations if copies_of(rows, one, "probability").any()]
+    for operation in used or rows.space.operations:
         ends = [("probability", f"probability {_from_to(copies_of(rows, operation, 'probability'), '.2f')}")]
         if operation.magnitude_range is not None:
             copies = copies_of(rows, operation, "magnitude")

@@ -58,12 +58,12 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     result = searched()
     assert result.schedule is not None
     forks = result.schedule.provenance["forks"]
-    assert list(forks) == ["none", "RandAugment", "erasing", "mixing", "best 2", "best 3"]
+    assert list(forks) == ["no group", "RandAugment", "erasing", "mixing", "best 2", "best 3"]
     assert len(result.metrics) == 2 + 3 * len(forks) + 6
     taken = result.schedule.provenance["taken"]
     assert forks[taken["fork"]][1] + forks[taken["fork"]][2] <= 0
     assert taken["operations"][0] == "VerticalFlip"
-    assert forks["none"][1:] == [0.0, 0.0]
+    assert forks["no group"][1:] == [0.0, 0.0]
 
 
 def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(

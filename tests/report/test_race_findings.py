@@ -19,11 +19,11 @@ PROVENANCE: dict[str, Any] = {
     "settings": {"epochs": 8, "algorithm": "race"},
     "class_names": ["a", "b"],
     **{"train_loss": 2.0, "train_error_percent": 50.0, "val_loss": 1.0, "val_error_percent": 40.0},
-    "legs": [["no augmentation", 2], ["fork none", 3], ["fork erasing", 3], ["look-ahead", 6]],
+    "legs": [["no augmentation", 2], ["fork no group", 3], ["fork erasing", 3], ["look-ahead", 6]],
     "epochs_finished": 14,
     "symmetries": {"HorizontalFlip": [0.8, 0.1], "VerticalFlip": [0.02, 0.03], "QuarterTurn": [None, None]},
     "largest_gap": 0.15,
-    "forks": {"none": [1.5, 0.0, 0.0], "erasing": [1.25, -0.25, 0.05]},
+    "forks": {"no group": [1.5, 0.0, 0.0], "erasing": [1.25, -0.25, 0.05]},
     "taken": {"fork": "erasing", "operations": TAKEN},
 }
 SPACE = SPACES["recipe"]
@@ -37,8 +37,8 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
     found = RaceFindings.of(PROVENANCE)
     assert found is not None
     symmetries, forks, policy = found.sentences
-    assert "hold: VerticalFlip (2 +- 3 %); that do not: HorizontalFlip (80 +- 10 %), " in symmetries
-    assert "error: erasing (-0.250 +- 0.050); did not: none." in forks
+    assert "hold: VerticalFlip (2 +- 3 %); that do not: HorizontalFlip (80 +- 10 %); not decided" in symmetries
+    assert "error: erasing (-0.250 +- 0.050); did not: no fork." in forks
     assert policy == "The policy is that of the fork erasing: VerticalFlip, erasing."
     stopped = {**PROVENANCE, "epochs_finished": 2, "forks": {}, "taken": {"fork": None, "operations": ["RandAugment"]}}
     assert "2 have not" in RaceFindings.of(stopped).sentences[-1]  # type: ignore[union-attr]
@@ -62,7 +62,7 @@ def test_the_page_shows_the_race_and_no_course_of_a_policy(forks: dict[str, Any]
 
 
 def test_what_each_seed_has_taken_is_said_of_searches_that_have_ended(tmp_path: Path) -> None:
-    others = {"taken": {"fork": "none", "operations": []}}
+    others = {"taken": {"fork": "no group", "operations": []}}
     for seed, one in enumerate((schedule(), schedule(**others), schedule(epochs_finished=5))):
         (tmp_path / f"seed-{seed}").mkdir()
         one.save(tmp_path / f"seed-{seed}" / "policy.json")
