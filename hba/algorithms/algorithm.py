@@ -23,6 +23,7 @@ from hba.policy.spaces import of_row, randaugment, started
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
+from hba.utils.text import first_of
 
 
 class InitialRow(Settings):
@@ -167,7 +168,11 @@ class Algorithm(Settings):
         return [*range(len(rows))]
 
     def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str | None:
-        """What the search will do, if its epochs do not say it."""
+        """What the search will do, if its epochs do not say it; here, what init_from has and the space lacks."""
+        row = {} if self.init_from is None else self.init_from.values
+        used = {name.partition(".")[0] for name, value in row.items() if name.endswith(".probability") and value > 0}
+        if left_out := sorted(used - {"count", *(one.name for one in space.operations)}):
+            return f"Left out of the start, because the space has none of them: {first_of(left_out, 8)}."
         return None
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from hba.config.training import PLATEAU
 from hba.data import LabelledImages, SearchData
 from hba.errors import DivergedError, HbaError, RunError, SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy.spaces import of_row
+from hba.policy.spaces import of_row, search_space
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.trainer import History
 from hba.regularization.regularizer import Hyperparameter
 
@@ -102,6 +103,14 @@ def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
     expected = schedule.space.decode(of_row(schedule.space, first_row(imported)).double()).numpy()
     assert schedule.values[0] == pytest.approx(expected, abs=2e-6)
     assert stored(tmp_path)["init_from"] == {"schedule": str(file), "values": first_row(imported)}
+
+
+def test_what_the_space_lacks_of_a_start_is_named() -> None:
+    config = SearchConfig.make({"algorithm": "lookahead", "init_from": "photo"})
+    note = config.algorithm.plan_note(config, SearchSpace(), 1)
+    assert note is not None
+    assert "HorizontalFlip, PaddedCrop" in note
+    assert config.algorithm.plan_note(config, search_space("recipe"), 1) is None
 
 
 def test_custom_components_must_be_given_again(tmp_path: Path) -> None:
