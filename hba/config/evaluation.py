@@ -11,15 +11,7 @@ from typing import Annotated, Any, Self
 import pydantic
 
 from hba.config.presets import DEFAULT_EVALUATIONS, EVALUATION_PRESETS, find_preset
-from hba.config.training import (
-    OF_OPTIMIZER,
-    PLATEAU,
-    SGD,
-    SGDS,
-    NotNegative,
-    TrainingConfig,
-    source_of_weights,
-)
+from hba.config.training import OF_OPTIMIZER, PLATEAU, SGD, SGDS, NotNegative, TrainingConfig, source_of_weights
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import Seed, Size, format_of, resolved_data
 from hba.errors import SettingsError

@@ -17,11 +17,7 @@ from hba.data.images import EvaluationData, Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.policy_evaluation.baseline_augmentations import (
-    middle,
-    respread,
-    start,
-)
+from hba.policy_evaluation.baseline_augmentations import middle, respread, start
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy

@@ -134,10 +134,7 @@ class ImageSearchContext(SearchContext):
             fill=fill,
             start_notes=() if start is None else (start.note(networks(0)),),
             images_seen=None if hashes is None else SeenImages.of(*hashes).to_json(),
-            replaced=(
-                *(() if network is None else ("model",)),
-                *(() if own_space is None else OF_SPACE),
-            ),
+            replaced=(*(() if network is None else ("model",)), *(() if own_space is None else OF_SPACE)),
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:

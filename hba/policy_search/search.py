@@ -12,13 +12,7 @@ from torch import nn
 from hba.algorithms import Race
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
-from hba.data.load import (
-    AnyDataset,
-    check_data,
-    is_dataset,
-    load_search_data,
-    name_of_dataset,
-)
+from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,

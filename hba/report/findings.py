@@ -13,15 +13,7 @@ from hba.policy.space import SearchSpace
 from hba.report.race import RaceFindings
 from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import (
-    changes,
-    is_of_text,
-    key_epochs,
-    reach,
-    start_of,
-    summarize,
-    summarize_regularizers,
-)
+from hba.schedule.summary import changes, is_of_text, key_epochs, reach, start_of, summarize, summarize_regularizers
 from hba.utils.text import count_of, counted, number_of, percent
 
 N_CHANGES = 5

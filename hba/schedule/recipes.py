@@ -41,13 +41,7 @@ Stages = Mapping[str, tuple[float, float | None]]
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, LARGEST_SHIFT)}
-TIMM: Stages = {
-    **FLIP,
-    "ResizedCrop": (1.0, 0.08),
-    "Erase": (0.25, 1 / 3),
-    "Mixup": (0.5, 0.8),
-    "CutMix": (1.0, 1.0),
-}
+TIMM: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08), "Erase": (0.25, 1 / 3), "Mixup": (0.5, 0.8), "CutMix": (1.0, 1.0)}
 TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
 """m9, mstd0.5, and the level at which timm cuts."""
 _ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
