@@ -37,7 +37,7 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
     found = RaceFindings.of(PROVENANCE)
     assert found is not None
     symmetries, forks, policy = found.sentences
-    assert "hold: VerticalFlip (2 +- 3 %); that do not: HorizontalFlip (80 +- 10 %); not decided" in symmetries
+    assert "hold: VerticalFlip (2 +- 3 %); that do not hold: HorizontalFlip (80 +- 10 %); not decided" in symmetries
     assert "error: erasing (-0.250 +- 0.050); did not: no fork." in forks
     assert policy == "The policy is that of the fork erasing: VerticalFlip, erasing."
     stopped = {**PROVENANCE, "epochs_finished": 2, "forks": {}, "taken": {"fork": None, "operations": ["RandAugment"]}}
