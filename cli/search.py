@@ -152,7 +152,7 @@ class SearchTerminal(SearchProgress):
     def __init__(self, plan_lines: Callable[[Any], list[str]]) -> None:
         super().__init__()
         self.stop = False
-        self._plan_lines, self._handlers, self._of_first = plan_lines, dict[int, Any](), 0.0
+        self._plan_lines, self._handlers, self._first_seconds = plan_lines, dict[int, Any](), 0.0
 
     def planned(self, plan: Any) -> None:
         self.legs = plan.leg_by_epoch
@@ -184,8 +184,8 @@ class SearchTerminal(SearchProgress):
         every = max(1, self.n_epochs // N_LINES)
         # Numba may have compiled in the first.
         if epoch == 1:
-            self._of_first = seconds
-        elif epoch == 2 and (left := (seconds - self._of_first) * (self.n_epochs - 2)) >= LEAST_SECONDS:
+            self._first_seconds = seconds
+        elif epoch == 2 and (left := (seconds - self._first_seconds) * (self.n_epochs - 2)) >= LEAST_SECONDS:
             say(f"About {duration_words(left)} to go.")
         ends = self.legs[epoch - 1] not in self.legs[epoch:] if self.legs else epoch % every == 0
         if ends and not self.visible:

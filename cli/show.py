@@ -16,7 +16,7 @@ from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers
+from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers, used_operations
 from hba.utils.text import counted, percent
 
 from .options import file_option, picture, schedule_argument
@@ -95,9 +95,9 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
     shares, rows = reach(schedule, epochs[-1]).shares, []
-    found = summarize(schedule, epochs)
-    used = [one for one in found if any(one.probability)] or found
-    for summary in sorted(used, key=lambda one: STAGES.index(one.operation.stage)):
+    used = used_operations(schedule)
+    found = [one for one in summarize(schedule, epochs) if one.operation in used]
+    for summary in sorted(found, key=lambda one: STAGES.index(one.operation.stage)):
         operation, shown = summary.operation, summary.shown_magnitudes or ()
         magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * len(epochs)
         probabilities = [f"{value:.2f}" for value in summary.probability]
@@ -105,8 +105,8 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         rows.append((operation.stage, cells))
     title = f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch first"
     printer.print(table(("operation", *headings), by_stage(rows), title, numbers=True))
-    if len(used) < len(found):
-        printer.print(f"Never applied: {counted(len(found) - len(used), 'other operation')}.")
+    if n_unused := len(space.operations) - len(used):
+        printer.print(f"Never applied: {counted(n_unused, 'other operation')}.")
     less = f", which is mostly less, because an image gets at most {space.max_count}{of_walk(space)}"
     printer.print(
         f"prob.: how often an operation is applied{' when its turn comes' if space.walk else ''}. images: the share of "
@@ -119,7 +119,7 @@ def _print_operations(name: str, schedule: Schedule) -> None:
             "sides of the identity are listed copy by copy."
         )
     names_by_unit: dict[str, list[str]] = {}
-    for one in (summary.operation for summary in used):
+    for one in used:
         if one.magnitude_range is not None:
             names_by_unit.setdefault(one.unit or "no unit", []).append(one.name)
     if names_by_unit:

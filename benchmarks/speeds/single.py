@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import albumentations
+import cv2
 import kornia.augmentation as kornia
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from hba.utils.text import as_markdown
 from speeds.peers import Call, arrays, call_on_floats, one_by_one
 from speeds.throughput import BATCH_SIZES, batches, in_turns, seconds_per_call, shown
 
+# As PyTorch, which has one thread.
+cv2.setNumThreads(0)
 LIBRARIES = ("hba", "torchvision", "kornia", "albumentations")
 
 

@@ -85,6 +85,8 @@ class Algorithm(Settings):
     """Whether several processes can share its batches, by hba.distributed.collectives."""
     can_be_fast: ClassVar[bool] = False
     """Whether it supports the setting `fast`: it trains an ordinary network."""
+    can_mix: ClassVar[bool] = False
+    """Whether it searches operations on batches; others have a space without them."""
     tunes_training: ClassVar[bool] = False
     """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
     idle: ClassVar[tuple[str, ...]] = ()

@@ -110,6 +110,7 @@ class Race(Algorithm):
     multi_label: ClassVar[bool] = True
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
+    can_mix: ClassVar[bool] = True
     idle = ("initial_fraction", "init", "init_from", "train_steps", "sigma", "spread_over", "spread_share")
 
     count: Count = "searched"
@@ -250,11 +251,12 @@ class Race(Algorithm):
             restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
-        task = replace(task, of_steps=task.space.used_steps(state.rows[leg]))
+        task = replace(task, candidates=task.space.candidates(state.rows[leg]))
         if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
         images, labels = state.train_stream.next()
-        row = state.rows[leg].float().to(task.device)
+        # A copy that blocks would wait for the device.
+        row = state.rows[leg].float().to(task.device, non_blocking=True)
         inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
         state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
         state.step += 1

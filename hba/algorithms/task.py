@@ -14,7 +14,7 @@ from hba.config.training import CommonSearchConfig
 from hba.data.images import SearchData
 from hba.data.loader import BatchStream
 from hba.distributed.collectives import draw_then_shard
-from hba.operations.apply import OfSteps
+from hba.operations.apply import Candidates
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
@@ -114,7 +114,7 @@ class ImageTask(Task):
     """A search on labelled images.
 
     data: training set D_T and validation set D_V, on their device. fill (C,): the colour that operations uncover.
-    of_steps: for each step of a sample, the numbers of the operations that are in use; None for all.
+    candidates: for each step of a sample, the numbers of the operations that are in use; None for all.
     """
 
     config: CommonSearchConfig
@@ -122,7 +122,7 @@ class ImageTask(Task):
     data: SearchData
     preprocessing: Preprocessing
     fill: Tensor
-    of_steps: OfSteps = None
+    candidates: Candidates = None
 
     @property
     def device(self) -> torch.device:
@@ -138,7 +138,7 @@ class ImageTask(Task):
     def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, SampleTrace]:
         draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
         acts = self.space.acts_on_images
-        augmented = apply_operations(self.space, draw, inputs, self.fill, self.of_steps) if acts else inputs
+        augmented = apply_operations(self.space, draw, inputs, self.fill, self.candidates) if acts else inputs
         standardized = self.preprocessing.train(augmented, generator)
         return self.regularization.on_inputs(standardized, values, generator), walk
 

@@ -24,7 +24,10 @@ LARGE_IMAGE_VALUES = 1 << 17
 SHARED = {"nearest": "nearest", "bilinear": "bilinear", "curve": "levels", "stretch": "levels", "blend": "blend"}
 """By kernel: of operations whose entries are equal, one computation does for all in a batch."""
 
-OfSteps = Sequence[Iterable[int]] | None
+Steps = tuple[Tensor, Tensor, Tensor]
+"""Of all images: chosen (B, S), magnitudes (B, S) and positions (B, S, P)."""
+Candidates = Sequence[Iterable[int]] | None
+"""For each step, the indices of the operations that can be chosen; None for all."""
 
 
 class Step(NamedTuple):
@@ -56,27 +59,20 @@ class Step(NamedTuple):
 
 @torch.no_grad()
 def apply_steps(
-    operations: Sequence[Operation],
-    chosen: Tensor,
-    magnitudes: Tensor,
-    positions: Tensor,
-    images: Tensor,
-    fill: Tensor,
-    of_steps: OfSteps = None,
+    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
-    chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, P) and fill (C,)
-    are what operations take. of_steps: for each step, the indices of the operations that can be chosen; None for all.
+    steps: chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, P) and fill
+    (C,) are what operations take.
     """
     if not images.numel():
         return images.clone()
-    maps = maps_of_steps(operations, chosen, magnitudes, positions, *images.shape[2:])
-    unbound = (values.unbind(1) for values in (chosen, magnitudes, positions, *maps))
-    steps = [Step(*values) for values in zip(*unbound, strict=True)]
+    unbound = (values.unbind(1) for values in (*steps, *maps_of_steps(operations, *steps, *images.shape[2:])))
+    each = [Step(*values) for values in zip(*unbound, strict=True)]
     if images.device.type == "cpu" and not torch.compiler.is_compiling():
-        return _apply_to_subsets(operations, steps, images, fill)
-    return _apply_in_fixed_shapes(operations, steps, images, fill, of_steps or [range(len(operations))] * len(steps))
+        return _apply_to_subsets(operations, each, images, fill)
+    return _apply_in_fixed_shapes(operations, each, images, fill, candidates)
 
 
 def maps_of_steps(
@@ -156,10 +152,10 @@ def _groups(operations: Sequence[Operation], kernels: Container[str], indices: I
 
 
 def _apply_in_fixed_shapes(
-    operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor, of_steps: Sequence[Iterable[int]]
+    operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor, candidates: Candidates
 ) -> Tensor:
     result = images
-    for step, indices in zip(steps, of_steps, strict=True):
+    for step, indices in zip(steps, candidates or [range(len(operations))] * len(steps), strict=True):
         for group in _groups(operations, SHARED, indices):
             chosen = [(operations[index], step.chosen == index) for index in group]
             is_chosen = torch.stack([of_one for _, of_one in chosen]).any(dim=0)[:, None, None, None]

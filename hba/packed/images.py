@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hba.operations import Operation
-from hba.operations.apply import OfSteps, apply_steps, maps_of_steps
+from hba.operations.apply import Candidates, Steps, apply_steps, maps_of_steps
 from hba.operations.geometric import LARGE_SIDE_PIXELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
 
@@ -85,13 +85,7 @@ def _threads(process: int, count: int) -> ThreadPoolExecutor:
 
 @torch.no_grad()
 def apply_to_images(
-    operations: Sequence[Operation],
-    chosen: Tensor,
-    magnitudes: Tensor,
-    positions: Tensor,
-    images: Tensor,
-    fill: Tensor,
-    of_steps: OfSteps = None,
+    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, in their type, uint8 or floating point; the input is not changed.
 
@@ -101,15 +95,14 @@ def apply_to_images(
     """
     levels = levels_of(images) if can_run(images) else None
     if levels is None:
-        return _by_floats(operations, (chosen, magnitudes, positions), images, fill, of_steps)
+        return _by_floats(operations, steps, images, fill, candidates)
     known = [code_of(operation) for operation in operations]
-    others = torch.tensor([*(code is None for code in known), False])[chosen].any(dim=1)
-    maps = maps_of_steps(operations, chosen, magnitudes, positions, *images.shape[2:])
-    program = program_of_batch(known, chosen, magnitudes, positions, maps)
+    others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(dim=1)
+    program = program_of_batch(known, *steps, maps_of_steps(operations, *steps, *images.shape[2:]))
     result = run(levels, program, fill, images.dtype)
     if others.any():
-        own_steps = chosen[others], magnitudes[others], positions[others]
-        result[others] = _by_floats(operations, own_steps, images[others], fill)
+        chosen, magnitudes, positions = (one[others] for one in steps)
+        result[others] = _by_floats(operations, (chosen, magnitudes, positions), images[others], fill)
     return result
 
 
@@ -127,15 +120,11 @@ def levels_of(images: Tensor) -> Tensor | None:
 
 
 def _by_floats(
-    operations: Sequence[Operation],
-    steps: tuple[Tensor, Tensor, Tensor],
-    images: Tensor,
-    fill: Tensor,
-    of_steps: OfSteps = None,
+    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
     if images.is_floating_point():
-        return apply_steps(operations, *steps, images, fill, of_steps)
-    return to_bytes(apply_steps(operations, *steps, images.float() / 255, fill, of_steps))
+        return apply_steps(operations, steps, images, fill, candidates)
+    return to_bytes(apply_steps(operations, steps, images.float() / 255, fill, candidates))
 
 
 def to_bytes(images: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels
-from hba.operations.apply import OfSteps
+from hba.operations.apply import Candidates
 from hba.operations.operation import check_images
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
@@ -157,11 +157,11 @@ def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
 
 
 def apply_operations(
-    space: SearchSpace, sample: BatchSample, images: Tensor, fill: Tensor, of_steps: OfSteps = None
+    space: SearchSpace, sample: BatchSample, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
     """Replay a sample on images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
 
-    of_steps: for each step, the numbers of the operations that the sample may have; None for all that the space has.
+    candidates: for each step, the numbers of the operations that the sample may have; None for all that the space has.
     Returns new images of that type. Levels of uint8 images are those of the images as floats, rounded at the end.
     """
     check_images(images, or_bytes=True)
@@ -170,7 +170,7 @@ def apply_operations(
         raise SettingsError(f"the draw is for {len(sample)} images, got {len(images)}")
     chosen = torch.where(sample.slots < 0, -1, space.slot_columns(images.device).operation[sample.slots.clamp(min=0)])
     steps = chosen, sample.magnitudes, sample.positions
-    return apply_to_images(space.operations, *steps, images, fill, of_steps or space.steps)
+    return apply_to_images(space.operations, steps, images, fill, candidates or space.steps)
 
 
 def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
-from hba.operations.apply import OfSteps, fill_for
+from hba.operations.apply import Candidates, fill_for
 from hba.operations.operation import check_images
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
@@ -69,7 +69,7 @@ class Policy(nn.Module):
         self.register_load_state_dict_post_hook(_renew_means)
         self._checked: set[torch.device] = set()
         # What is never used is not computed, where that is known on the host.
-        self.of_steps: OfSteps = None
+        self.candidates: Candidates = None
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
         """Draw what happens to each image of a batch; None draws from torch's default generator."""
@@ -78,16 +78,16 @@ class Policy(nn.Module):
         rows = self.values if self._means is None else self._means
         return draw_with_trace(self.space, rows, batch_size, generator, self.spread)[0]
 
-    def replay(self, images: Tensor, sample: BatchSample) -> Tensor:
-        """Apply a sample; the same sample gives the same pixels."""
+    def replay(self, images: Tensor, sample: BatchSample, candidates: Candidates = None) -> Tensor:
+        """Apply a sample; the same sample gives the same pixels. candidates: as apply_operations takes them."""
         check_images(images, or_bytes=True)
         # A program that is compiled as a whole cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
-        return apply_operations(self.space, sample, images, fill_for(images, self.fill), self.of_steps)
+        return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.replay(images, self.draw(len(images), generator))
+        return self.replay(images, self.draw(len(images), generator), self.candidates)
 
     def extra_repr(self) -> str:
         return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"
@@ -95,6 +95,6 @@ class Policy(nn.Module):
 
 def _renew_means(policy: Policy, _: object) -> None:
     """After other values have been loaded."""
-    policy.of_steps = None
+    policy.candidates = None
     if policy.spread is not None:
         policy._means = mean_probabilities(policy.space, policy.values, policy.spread)

@@ -157,9 +157,10 @@ class SearchSpace:
         found[self.walk_slots] = [tuple(numbers[one.name] for one in self.walk)] * self.max_count
         return tuple(found)
 
-    def used_steps(self, rows: Any) -> tuple[tuple[int, ...], ...]:
+    def candidates(self, rows: Any) -> tuple[tuple[int, ...], ...]:
         """`steps` without operations whose probability is 0 in all rows (..., n), which have to be on the host."""
-        used = {slot.operation.name for slot in self.slots if (rows[..., slot.probability] > 0).any()}
+        is_used = (rows > 0).reshape(-1, self.n).any(0).tolist()
+        used = {slot.operation.name for slot in self.slots if is_used[slot.probability]}
         return tuple(tuple(one for one in step if self.operations[one].name in used) for step in self.steps)
 
     @functools.cached_property

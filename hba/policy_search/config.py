@@ -146,7 +146,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         searches_count = self.algorithm.count == "searched"
         names = self.space, self.operations, self.interpolation
         space = search_space(*names, searches_count, regularizers, self.ranges)
-        if not space.mixing or isinstance(self.algorithm, Race):
+        if not space.mixing or self.algorithm.can_mix:
             return space
         if named := {one.name for one in space.mixing} & {*(self.operations or ())}:
             raise SettingsError(f"{self.algorithm.name} cannot search {min(named)}, which mixes batches; choose race")

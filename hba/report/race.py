@@ -80,8 +80,8 @@ class RaceFindings:
                 for name, (gap, error) in self.symmetries.items()
             }
             fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
-            open_ = [one for one in costs if one not in (*self.taken, *fails)]
-            kinds = {"that hold": self.taken, "that do not hold": fails, "not decided, and not taken": open_}
+            undecided = [one for one in costs if one not in (*self.taken, *fails)]
+            kinds = {"that hold": self.taken, "that do not hold": fails, "not decided, and not taken": undecided}
             each = [f"{kind}: {', '.join(costs[one] for one in costs if one in of)}" for kind, of in kinds.items()]
             found.append(
                 f"Symmetries {'; '.join(one for one in each if not one.endswith(': '))}. In brackets: how much of what "

@@ -21,7 +21,7 @@ from hba.operations.apply import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import RegularizerSummary, band, copies_of, spaced, summarize_regularizers
+from hba.schedule.summary import RegularizerSummary, band, copies_of, spaced, summarize_regularizers, used_operations
 from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def panels(schedule: Schedule) -> list[Panel]:
     rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
     x, bands = np.array(epochs) + 1, band(rows) if rows.spread.any() else ()
     found = []
-    used = [one for one in rows.space.operations if copies_of(rows, one, "probability").any()]
-    for operation in used or rows.space.operations:
+    for operation in used_operations(schedule):
         ends = [("probability", f"probability {_from_to(copies_of(rows, operation, 'probability'), '.2f')}")]
         if operation.magnitude_range is not None:
             copies = copies_of(rows, operation, "magnitude")

@@ -145,7 +145,7 @@ class Schedule:
         epoch, policy = self._checked(epoch), self._operations_alone()
         values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
         found = Policy(policy.space, values, self.fill, spread)
-        found.of_steps = policy.space.used_steps(policy.values)
+        found.candidates = policy.space.candidates(policy.values)
         return found
 
     def regularization(self, epoch: int) -> dict[str, float]:

@@ -96,6 +96,12 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
     return schedule.values[:, [schedule.space.names.index(name) for name in names]]
 
 
+def used_operations(schedule: Schedule) -> list[Operation]:
+    """The operations that are applied in some epoch; all where none is."""
+    operations = schedule.space.operations
+    return [one for one in operations if copies_of(schedule, one, "probability").any()] or [*operations]
+
+
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
     """The schedules whose rows are one spread of logits below, and above."""
     values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)

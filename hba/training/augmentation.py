@@ -107,11 +107,11 @@ class ScheduleAugmentation:
         rows, spreads = (
             torch.tensor(one, dtype=torch.float32, device=train.device) for one in (stretched.values, stretched.spread)
         )
-        is_spread, of_steps = bool(spreads.any()), space.used_steps(stretched.values)
+        is_spread, candidates = bool(spreads.any()), space.candidates(stretched.values)
 
         def augment(means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
             draw, _ = draw_with_trace(space, means, len(images), generator, spread if is_spread else None)
-            return apply_operations(space, draw, images, fill_for(images, fill), of_steps)
+            return apply_operations(space, draw, images, fill_for(images, fill), candidates)
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
         return [partial(augment, *of_epoch) for of_epoch in zip(means, spreads, strict=True)]

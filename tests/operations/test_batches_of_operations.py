@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, check_channels
-from hba.operations.apply import OfSteps, color_for
+from hba.operations.apply import Candidates, color_for
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES as NAMED_SPACES
@@ -32,12 +32,12 @@ BothPaths = Callable[..., tuple[Tensor, Tensor]]
 @pytest.fixture
 def both_paths(monkeypatch: pytest.MonkeyPatch) -> BothPaths:
     def apply(
-        space: SearchSpace, sample: BatchSample, images: Tensor, of_steps: OfSteps = None
+        space: SearchSpace, sample: BatchSample, images: Tensor, candidates: Candidates = None
     ) -> tuple[Tensor, Tensor]:
         subsets = apply_operations(space, sample, images, fill_of(images))
         with monkeypatch.context() as patched:
             patched.setattr(torch.compiler, "is_compiling", lambda: True)
-            return subsets, apply_operations(space, sample, images, fill_of(images), of_steps)
+            return subsets, apply_operations(space, sample, images, fill_of(images), candidates)
 
     return apply
 
@@ -62,10 +62,10 @@ def test_both_paths_give_the_same_pixels_after_all_stages(name: str, both_paths:
     values = random_values(space, N_IMAGES, 6)
     for every in (space.n, 4):
         values[:, [slot.probability for slot in space.slots[::every]]] = 0.0
-        of_steps = space.used_steps(values)
-        assert sum(map(len, of_steps)) < sum(map(len, space.steps))
+        candidates = space.candidates(values)
+        assert sum(map(len, candidates)) < sum(map(len, space.steps))
         sample = draw_with_trace(space, values, N_IMAGES, seeded(7))[0]
-        subsets, fixed = both_paths(space, sample, images, of_steps)
+        subsets, fixed = both_paths(space, sample, images, candidates)
         assert float(((subsets - fixed).abs() > 1e-5).float().mean()) < 1e-3
 
 

@@ -49,7 +49,7 @@ def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
         torch.zeros(batch, 1) if strong is None else strong[:, None],
     )
     levels = given.mul(255).round().to(torch.uint8)
-    of_bytes = apply_to_images([operation], chosen, magnitudes, drawn[:, None], levels, FILL)
+    of_bytes = apply_to_images([operation], (chosen, magnitudes, drawn[:, None]), levels, FILL)
     assert (of_bytes.int() - of_floats.mul(255).round().int()).abs().max() == 0
     fill = tuple(round(255 * one) for one in FILL.tolist())
     for number in range(batch):

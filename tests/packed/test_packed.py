@@ -46,7 +46,7 @@ def random_bytes(shape: tuple[int, ...], seed: int) -> Tensor:
 def by_floats(space: SearchSpace, sample: BatchSample, images: Tensor, fill: Tensor) -> Tensor:
     """Floats, from bytes, without any kernel."""
     chosen = torch.where(sample.slots < 0, -1, sample.slots // space.copies)
-    return apply_steps(space.operations, chosen, sample.magnitudes, sample.positions, images.float() / 255, fill)
+    return apply_steps(space.operations, (chosen, sample.magnitudes, sample.positions), images.float() / 255, fill)
 
 
 def rounded(images: Tensor) -> Tensor:
@@ -80,9 +80,9 @@ def test_any_three_operations_one_after_the_other(channels: int) -> None:
         magnitudes[is_chosen] = magnitudes_for(operation, int(is_chosen.sum()), seed=index)
     positions = torch.rand(*chosen.shape, 2, generator=seeded(1))
     images, fill = random_bytes((len(chosen), channels, 7, 6), seed=2), torch.tensor(GRAY[:channels])
-    expected = apply_steps(ALL, chosen, magnitudes, positions, images.float() / 255, fill)
-    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images, fill), rounded(expected))
-    assert torch.equal(apply_to_images(ALL, chosen, magnitudes, positions, images.float() / 255, fill), expected)
+    expected = apply_steps(ALL, (chosen, magnitudes, positions), images.float() / 255, fill)
+    assert torch.equal(apply_to_images(ALL, (chosen, magnitudes, positions), images, fill), rounded(expected))
+    assert torch.equal(apply_to_images(ALL, (chosen, magnitudes, positions), images.float() / 255, fill), expected)
 
 
 def test_the_same_operation_on_every_image() -> None:

@@ -26,6 +26,7 @@ from hba.schedule.summary import (
     start_of,
     summarize,
     summarize_regularizers,
+    used_operations,
 )
 from hba.training.mixing import draw_shares
 
@@ -75,6 +76,14 @@ def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
     (summary,) = summarize(schedule_of(["Equalize"], [[0.2, 0.4]], copies=2), (0,))
     assert summary.magnitude is None
     assert summary.strength == pytest.approx((0.3,))
+
+
+def test_an_operation_of_any_epoch_is_used() -> None:
+    space = SearchSpace()
+    values = np.tile([low for low, _ in space.ranges], (5, 1))
+    assert len(used_operations(Schedule(space, values))) == len(OPERATIONS), "none is"
+    values[1, space.names.index("Rotate.2.probability")] = 0.1
+    assert [one.name for one in used_operations(Schedule(space, values))] == ["Rotate"]
 
 
 def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
