@@ -72,9 +72,9 @@ def load_search_data(
     dataset: split in the place of config.data; no test split is taken out of it. on_read: called for each split with
     the number of images that are read and of all.
     """
-    if _is_pair(dataset):
+    if is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
-    source = find_source(config) if dataset is None else _dataset_source(dataset, config, on_read)
+    source = find_source(config) if dataset is None else dataset_source(dataset, config, on_read)
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = splits.train, splits.val
     splits.available.check_levels()
@@ -99,9 +99,9 @@ def load_evaluation_data(
     Whether there is a test split is checked now; it is read when it is first used. dataset: a pair (train, test) in the
     place of config.data. on_read: called with the number of training images that are read and of all.
     """
-    if not (dataset is None or _is_pair(dataset)):
+    if not (dataset is None or is_pair(dataset)):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
-    source = find_source(config) if dataset is None else _dataset_source(dataset, config, on_read)
+    source = find_source(config) if dataset is None else dataset_source(dataset, config, on_read)
     splits = split(source, None, None, config.split_seed)
     train = take_training(source, splits.available, config.train_size, config.split_seed)
     splits.available.check_levels()
@@ -161,20 +161,20 @@ def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
     """
     if idle := [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]:
         raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
-    return type(data[0] if _is_pair(data) else data).__name__
+    return type(data[0] if is_pair(data) else data).__name__
 
 
-def _is_pair(data: object) -> bool:
+def is_pair(data: object) -> bool:
     """(train, test): only a tuple, because a list may hold two pairs (image, label)."""
     return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
 
 
-def _dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
+def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
     """A dataset, or a pair (train, test), in memory. No test split is drawn from a single one.
 
     Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
     """
-    datasets, size = data if _is_pair(data) else (data,), config.stored_size
+    datasets, size = data if is_pair(data) else (data,), config.stored_size
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
     own = getattr(getattr(datasets[0], "dataset", datasets[0]), "classes", None)
     n_classes = 1 + max(int(part.labels.max()) for part in parts)

@@ -1,0 +1,180 @@
+"""Looks at a data set before any training: number and size of images, classes, splits, and copies of images."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from hba.data.arrays import DATASET_NAMES, TORCHVISION, ArrayItems, in_memory
+from hba.data.config import DataConfig, format_of
+from hba.data.images import CHANNELS, EvaluationData, LazySplit, OnRead, SearchData
+from hba.data.labels import is_multi_label
+from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
+from hba.data.loader import StreamedImages
+from hba.data.pool import FileItems, Pool
+from hba.data.reading import opened, printable
+from hba.data.splits import split
+from hba.errors import DataError
+from hba.utils.text import counted, first_of
+
+AnyData = SearchData | EvaluationData | AnyDataset | tuple[AnyDataset, AnyDataset] | None
+Copies = tuple[str, str, Literal["two classes", "two splits"]]
+"""The names of two images of equal content, and what they are in."""
+MOST_MEASURED = 300
+MOST_COPIES = 20
+"""Pairs of names that are kept."""
+UNEVEN = 2
+"""Classes are uneven where the largest has more than so many times the images of the smallest."""
+SMALL = 32
+"""Side in pixels at which colours and copies are compared."""
+AT_ONCE = 64
+"""Images after which progress is reported."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A data set before any training.
+
+    n_train: images for training and validation together, of which n_val are in a validation split of the data's own.
+    n_test: None where a test split is unknown, or would have to be read. has_own_test: False where test images are
+    drawn from the others. counts: images of each class among n_train; for several_labels, with each label. side: median
+    of the shorter sides in pixels. is_grey: no training image has a colour. copies: the first 20 of n_copies.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    n_train: int
+    n_val: int
+    n_test: int | None
+    has_own_test: bool
+    counts: tuple[int, ...]
+    several_labels: bool
+    side: int
+    is_grey: bool
+    copies: tuple[Copies, ...] = ()
+    n_copies: int = 0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should know: size, balance, test split and copies."""
+        n_images, kind = self.n_train + (self.n_test or 0), "grey image" if self.is_grey else "image"
+        labels = "labels" if self.several_labels else "classes"
+        size = f"{self.side:,} pixels on the shorter side (median)"
+        found = [f"{counted(n_images, kind)} with {len(self.class_names)} {labels}, {size}"]
+        fewest, most = min(self.counts), max(self.counts)
+        if most > UNEVEN * fewest:
+            smallest, largest = (printable(self.class_names[self.counts.index(count)]) for count in (fewest, most))
+            found.append(f"uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}")
+        if self.has_own_test:
+            found.append(f"the data have a test split of their own{f', {self.n_test:,} images' if self.n_test else ''}")
+        elif self.n_test:
+            found.append(f"the data have no test split, so {self.n_test:,} of the images are held back as one")
+        if self.copies:
+            pairs = [
+                f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)} (in {why})"
+                for *names, why in self.copies
+            ]
+            shown = first_of(pairs + [""] * (self.n_copies - len(pairs)))
+            found.append(f"{counted(self.n_copies, 'pair')} of copies, of which you should remove one: {shown}")
+        return tuple(found)
+
+
+def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None) -> Look:
+    """Look at a data set. Size and colour are those of at most 300 training images, evenly spread.
+
+    data: images in memory, in the place of config.data. on_read: called with the numbers of images that are compared
+    and of all. Test images in files are hashed, and decoded only where they seem to be copies; those in arrays on disk
+    are not read. Copies are not looked for in data sets by name. DataError for data that cannot be used.
+    """
+    if isinstance(data, SearchData | EvaluationData):
+        name, class_names, has_own_test = data.name, data.class_names, isinstance(data, EvaluationData)
+        pools = {role: _pool_of(part) for role, part in data.parts.items() if not isinstance(part, LazySplit)}
+        n_test = data.test_images if isinstance(data, SearchData) else data.n_test
+    else:
+        source = find_source(config) if data is None else dataset_source(data, config, on_read)
+        splits, is_single = split(source, None, None, config.split_seed), not (data is None or is_pair(data))
+        name, class_names, has_own_test = source.name, source.class_names, bool(source.test) and not is_single
+        pools = {"train": splits.available, **({"val": source.val} if source.val else {})}
+        # Opening a test split of torchvision reads its images.
+        if not (is_single or (data is None and config.data in TORCHVISION)):
+            pools["test"] = splits.test()
+        n_test = len(pools["test"]) if "test" in pools else None
+    labels = np.concatenate([pool.labels for role, pool in pools.items() if role != "test"])
+    n_val, train, several = len(labels) - len(pools["train"]), pools["train"], is_multi_label(labels)
+    counts = labels.sum(axis=0) if several else np.bincount(labels, minlength=len(class_names))
+    places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
+    sides = [side for number in train.numbers[places].tolist() if (side := _side(train, number))]
+    if not sides:
+        raise DataError(f"none of {counted(len(places), 'image')} of {name} can be read; mend or remove them")
+    small = (_small(train, number) for number in train.numbers[places].tolist())
+    is_grey = all(one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small)
+    if data is None and format_of(config.data) == "npz" and has_own_test:
+        del pools["test"]
+    copies = [] if data is None and config.data in DATASET_NAMES else _copies(pools, on_read)
+    return Look(
+        *(name, tuple(class_names), len(labels), n_val, n_test, has_own_test, tuple(counts.tolist()), several),
+        *(round(median(sides)), is_grey, tuple(copies[:MOST_COPIES]), len(copies)),
+    )
+
+
+def _pool_of(images: Any) -> Pool:
+    if isinstance(images, StreamedImages):
+        return images.pool
+    return in_memory(images.images.cpu().numpy(), images.labels.cpu().numpy(), "the images in memory")
+
+
+def _side(pool: Pool, number: int) -> int | None:
+    """The shorter side, of a file from its header alone; None where that cannot be read."""
+    items: Any = pool.items
+    if isinstance(items, ArrayItems):
+        return min(items.images.shape[2:])
+    with contextlib.suppress(DataError), opened(items.file(number)) as image:
+        return min(image.size)
+    return None
+
+
+def _small(pool: Pool, number: int) -> np.ndarray | None:
+    with contextlib.suppress(DataError):
+        return pool.items.read(number, SMALL, pool.levels).numpy()
+    return None
+
+
+def _size(pool: Pool, number: int) -> int | None:
+    """In bytes, of a file; of other images a hash. None for a file that is not there any more."""
+    if not isinstance(pool.items, FileItems):
+        return pool.items.hash(number).content()
+    file = pool.items.file(number)
+    with contextlib.suppress(OSError):
+        return len(file) if isinstance(file, bytes) else file.stat().st_size
+    return None
+
+
+def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:
+    """Pairs of copies in two classes or two splits. Contents are hashed where sizes agree."""
+    images = [
+        (pool, number, role, label)
+        for role, pool in pools.items()
+        for number, label in zip(pool.numbers.tolist(), pool.labels.tolist(), strict=True)
+    ]
+    sizes, groups = [_size(*image[:2]) for image in images], dict[Any, list[Any]]()
+    count, found = Counter(sizes), list[Copies]()
+    for n_done, (image, size) in enumerate(zip(images, sizes, strict=True), start=1):
+        pool, number, *_ = image
+        if size is not None and count[size] > 1 and (content := pool.items.hash(number).content()) is not None:
+            groups.setdefault((size, content), []).append(image)
+        if on_read is not None and (n_done % AT_ONCE == 0 or n_done == len(images)):
+            on_read(n_done, len(images))
+    for (pool, number, role, label), *others in groups.values():
+        for other_pool, other, other_role, other_label in others:
+            if (role, label) == (other_role, other_label):
+                continue
+            # Hashes are short, and broken files may be equal without being copies of an image.
+            small, others_small = _small(pool, number), _small(other_pool, other)
+            if small is not None and others_small is not None and np.array_equal(small, others_small):
+                names = pool.items.name(number), other_pool.items.name(other)
+                found.append((*names, "two splits" if label == other_label else "two classes"))
+    return found
