@@ -1,5 +1,6 @@
 """The results of an evaluation: one row of test errors per augmentation, as results.json stores them."""
 
+import base64
 import itertools
 import json
 import math
@@ -9,10 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 import pydantic
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
+from hba.report.answer import Answer, answer
 from hba.report.statistics import PairedDifference, Resolution
 from hba.report.verdict import Verdict, limits, verdict
 from hba.training.metrics import Confusion, Measured
@@ -37,7 +40,8 @@ class EvaluationRow(pydantic.BaseModel):
     """One augmentation: the test error after the last epoch in per cent, one value for each of `seeds`, which ascend.
 
     definition: equal for rows that train with the same. test_loss: the mean loss on the test split in nats. confusion:
-    on the test split. Values that an older version did not store are None or missing; so is a loss that is not finite.
+    on the test split. wrong: which of its images were answered wrongly, as `mistakes` reads it. Values that an older
+    version did not store are None or missing; so is a loss that is not finite.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -48,11 +52,12 @@ class EvaluationRow(pydantic.BaseModel):
     definition: str
     test_loss: tuple[Nats | None, ...] = ()
     confusion: tuple[Confusion | None, ...] = ()
+    wrong: tuple[str | None, ...] = pydantic.Field(default=(), repr=False)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
         n = len(self.seeds)
-        if len(self.test_error_percent) != n or {len(self.test_loss), len(self.confusion)} - {0, n}:
+        if len(self.test_error_percent) != n or {len(self.test_loss), len(self.confusion), len(self.wrong)} - {0, n}:
             raise ValueError(f"row {self.name} must have one value of each measure for each seed")
         return self
 
@@ -70,15 +75,29 @@ class EvaluationRow(pydantic.BaseModel):
             values = tuple(None if one is None else one.balanced_accuracy_percent for one in self.confusion)
         return {seed: value for seed, value in zip(self.seeds, values, strict=False) if value is not None}
 
+    def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
+        """By seed, where they are stored: bool (n_images,), which test images were answered wrongly.
+
+        `wrong` has them as base64 of numpy.packbits. Raises ValueError for another number of images.
+        """
+        found = {}
+        for seed, text in zip(self.seeds, self.wrong, strict=False):
+            if text is not None:
+                packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
+                if len(packed) != math.ceil(n_images / 8):
+                    raise ValueError(f"row {self.name} must say of {n_images} test images which are wrong")
+                found[seed] = np.unpackbits(packed, count=n_images).astype(bool)
+        return found
+
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
         """The row with the result of one more training."""
-        columns = itertools.zip_longest(self.seeds, self.test_error_percent, self.test_loss, self.confusion)
+        names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
+        columns = itertools.zip_longest(*(getattr(self, name) for name in names))
         loss = test.loss if math.isfinite(test.loss) else None
-        found = sorted([*columns, (seed, test.error_percent, loss, test.confusion)], key=lambda one: one[0])
-        seeds, errors, losses, confusion = zip(*found, strict=True)
-        return self.model_copy(
-            update={"seeds": seeds, "test_error_percent": errors, "test_loss": losses, "confusion": confusion}
-        )
+        wrong = None if test.wrong is None else base64.b64encode(np.packbits(test.wrong.numpy()).tobytes()).decode()
+        new = (seed, test.error_percent, loss, test.confusion, wrong)
+        found = sorted([*columns, new], key=lambda one: one[0])
+        return self.model_copy(update=dict(zip(names, zip(*found, strict=True), strict=True)))
 
 
 class LeakageReport(pydantic.BaseModel):
@@ -154,6 +173,12 @@ class EvaluationResult(pydantic.BaseModel):
         environment = {name: content[name] for name in ENVIRONMENT if name in content}
         return {**content, "rows": rows, "environment": environment}
 
+    @pydantic.model_validator(mode="after")
+    def _check_mistakes(self) -> Self:
+        for row in self.rows:
+            row.mistakes(self.test_images)
+        return self
+
     def __repr__(self) -> str:
         """One line: the first rows with their test errors in per cent."""
         rows = first_of([f"{row.name} {percent(row.mean)}" for row in self.rows])
@@ -207,15 +232,19 @@ class EvaluationResult(pydantic.BaseModel):
         found, resolution = verdict(self.differences), self.resolution
         if found is None or resolution is None:
             return None
-        fresh = 1 + max(seed for row in self.rows for seed in row.seeds)
         what = [] if self.error is None else [f"Test error: {self.error}."]
         warnings = [f"{warning}." for warning in self.warnings]
-        sentences = [found.sentence, *what, *warnings, limits(found, resolution, fresh)]
+        sentences = [found.sentence, *what, *warnings, limits(found, resolution)]
         return replace(found, sentence=" ".join(filter(None, sentences)))
 
+    @property
+    def answer(self) -> Answer | None:
+        """What to use, and how sure that is, as `hba.report.answer.answer` says it; None before the first training."""
+        return answer(self)
+
     def save(self, path: Path) -> None:
-        """Write results.json completely or not at all, with means, differences and the verdict beside the numbers."""
-        found = self.verdict
+        """Write results.json completely or not at all, with means, differences, verdict and answer too."""
+        found, answered = self.verdict, self.answer
         measures = {measure: self._summaries(measure) for measure in KEYS}
         rows = [
             {
@@ -223,10 +252,12 @@ class EvaluationResult(pydantic.BaseModel):
                 **measures["test_error"][row.name],
                 **{measure: measures[measure][row.name] for measure in ("test_loss", "balanced_accuracy")},
                 "confusion": [one and one.counts for one in row.confusion],
+                "wrong": row.wrong,
             }
             for row in self.rows
         ]
         content = {
+            "answer": answered and asdict(answered),
             "rows": rows,
             "verdict": None if found is None else found.sentence,
             "verdict_details": found and {name: one for name, one in asdict(found).items() if name != "sentence"},

@@ -7,10 +7,6 @@ from typing import Literal
 from hba.report.statistics import PairedDifference, Resolution
 from hba.utils.text import CONFIDENCE, t_quantile
 
-FEW_SEEDS = 5
-MOST_SEEDS = 100
-"""The largest number of seeds that is suggested."""
-
 Kind = Literal["better", "no difference shown", "worse"]
 
 
@@ -81,27 +77,20 @@ def _size(found: PairedDifference) -> str:
     return f"{size} (95 % interval {interval}, {found.n_pairs} paired seeds)"
 
 
-def limits(found: Verdict, resolution: Resolution, fresh: int) -> str:
-    """Sentences after the verdict: what the interval covers, how small a difference these numbers can show, and how
-    many seeds to try where that would help.
-
-    fresh: the lowest unused seed. A new evaluation has other seeds, chosen before their numbers are seen.
-    """
-    sentences, seeds = [], 2 * FEW_SEEDS if found.seeds < FEW_SEEDS else 0
+def limits(found: Verdict, resolution: Resolution) -> str:
+    """Sentences after the verdict: what the interval covers, and how small a difference these numbers can show."""
+    sentences = []
     if found.interval is not None:
         sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
     if found.kind == "no difference shown":
-        seeds = resolution.seeds_for_one_point or 2 * FEW_SEEDS
         if resolution.half_width is not None:
             sentences.append(
-                f"It reaches {resolution.half_width:.2f} points to either side; about {seeds} seeds would show a "
-                "difference of one point (four times in five)."
+                f"It reaches {resolution.half_width:.2f} points to either side; about {resolution.seeds_for_one_point} "
+                "seeds would show a difference of one point (four times in five)."
             )
         if resolution.standard_error is not None:
             sentences.append(
                 f"One test image is {resolution.one_image:.2f} points, and the standard error of a test error is "
                 f"{resolution.standard_error:.2f} points."
             )
-    if found.seeds < seeds <= MOST_SEEDS:
-        sentences.append(f"To try: evaluate anew with --seeds {seeds} --first-seed {fresh}.")
     return " ".join(sentences)

@@ -61,19 +61,31 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean loss in nats and error in per cent, as criterion.py defines them. confusion: if it was asked for."""
+    """Mean loss in nats and error in per cent, as criterion.py defines them.
+
+    confusion, wrong: if a confusion matrix was asked for. wrong: bool (N,) on the CPU, which images were answered
+    wrongly; None where several processes share the images.
+    """
 
     loss: float
     error_percent: float
     confusion: Confusion | None = None
+    wrong: Tensor | None = field(default=None, repr=False, compare=False)
 
 
 @torch.no_grad()
-def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
+def totals(
+    predict: Function,
+    data: Images,
+    prepare: Function,
+    confusion: Tensor | None = None,
+    mistakes: list[Tensor] | None = None,
+) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
-    device, to which images are added by label and answer. Each of several processes measures its share of the batches,
+    device, to which images are added by label and answer. mistakes: gets which images of one label are answered
+    wrongly, batch by batch. Each of several processes measures its share of the batches,
     and all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
@@ -87,12 +99,15 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
             # Other processes measure other batches.
             logits = predict(prepare(as_floats(images)))
         loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
-        wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
+        missed = torch.zeros_like(answer, dtype=torch.bool) if multi_label else answer != labels
+        wrong = missed.sum().to(loss)
         if multi_label:
             answers.append((logits, labels))
         elif confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
             confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
+        if mistakes is not None:
+            mistakes.append(missed)
         sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
@@ -106,11 +121,17 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
 def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None) -> Measured:
     """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
 
-    n_classes: also compute the confusion matrix of so many classes. The host waits for the device only at the end.
+    n_classes: also compute the confusion matrix of so many classes, and which images are answered wrongly. The host
+    waits for the device only at the end.
     """
     was_training = network.training
     network.eval()
     counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
-    loss, wrong, count = totals(network, data, prepare, counts).tolist()
+    mistakes: list[Tensor] = []
+    loss, wrong, count = totals(network, data, prepare, counts, mistakes).tolist()
     network.train(was_training)
-    return Measured(loss / count, 100 * wrong / count, None if counts is None else Confusion.of(counts.cpu()))
+    error_percent = 100 * wrong / count
+    if counts is None:
+        return Measured(loss / count, error_percent)
+    which = torch.cat(mistakes).cpu() if size() == 1 else None
+    return Measured(loss / count, error_percent, Confusion.of(counts.cpu()), which)

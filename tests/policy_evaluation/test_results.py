@@ -15,7 +15,9 @@ from small_trainings import one_operation, tiny_data
 import hba
 from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
+from hba.errors import RunError
 from hba.preprocessing import Preprocessing
+from hba.report.results import read_results
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train
@@ -60,6 +62,8 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
         answers, kept = logits.argmax(1).tolist(), row.confusion[seed]
         assert kept is not None
         assert kept.matrix().tolist() == confusion_matrix(labels, answers, labels=[0, 1]).tolist()
+        wrong = [label != answer for label, answer in zip(labels, answers, strict=True)]
+        assert read_results(out / "results.json").rows[0].mistakes(20)[seed].tolist() == wrong
         expected = pytest.approx(100 * balanced_accuracy_score(labels, answers))
         assert row.by_seed("balanced_accuracy")[seed] == stored["balanced_accuracy"]["percent"][seed] == expected
         loss = float(F.cross_entropy(logits, data.test.labels))
@@ -86,9 +90,12 @@ def test_their_differences_are_paired_by_seed(evaluated: tuple[hba.EvaluationRes
 def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Path) -> None:
     hba.evaluate(DIM, uneven(), out=tmp_path, **{**SETTINGS, "seeds": 1})
     content = content_of(tmp_path)
+    (tmp_path / "damaged.json").write_text(json.dumps({**content, "test_images": 30}), encoding="utf-8")
+    with pytest.raises(RunError, match="30 test images"):
+        read_results(tmp_path / "damaged.json")
     del content["class_names"]
     for row in content["rows"]:
-        del row["confusion"], row["balanced_accuracy"], row["test_loss"]
+        del row["confusion"], row["wrong"], row["balanced_accuracy"], row["test_loss"]
     (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
     hba.write_report(tmp_path)
     result = hba.evaluate(DIM, uneven(), out=tmp_path, resume=True, **SETTINGS)
@@ -96,6 +103,7 @@ def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Pat
     for row, expected in zip(result.rows, whole.rows, strict=True):
         assert row.test_error_percent == expected.test_error_percent
         assert row.confusion == (None, *expected.confusion[1:])
+        assert row.wrong == (None, *expected.wrong[1:])
         assert row.test_loss == (None, *expected.test_loss[1:])
     stored = content_of(tmp_path)["rows"][1]
     assert stored["confusion"][0] is stored["balanced_accuracy"]["percent"][0] is stored["test_loss"]["nats"][0] is None

@@ -64,8 +64,11 @@ def test_answers_are_counted_by_class() -> None:
     measured = measure(Answers(predict), data, PLAIN, n_classes=5)
     assert measured.confusion is not None
     assert measured.confusion.matrix().tolist() == confusion_matrix(labels, answers).tolist()
+    assert measured.wrong is not None
+    assert measured.wrong.tolist() == [label != answer for label, answer in zip(labels, answers, strict=True)]
     plain = measure(Answers(predict), data, PLAIN)
     assert (plain.loss, plain.error_percent, plain.confusion) == (measured.loss, measured.error_percent, None)
+    assert plain.wrong is None
 
 
 @each("n_classes", [1, 2, 200])

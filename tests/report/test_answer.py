@@ -1,0 +1,158 @@
+"""The answer of an evaluation: its probability against scipy, McNemar and simulations, and kinds of planted results."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from hba.report.answer import ALMOST_SURELY, PROBABLY, answer
+from hba.report.results import EvaluationResult, EvaluationRow
+from hba.report.statistics import CrossedDifference
+from hba.training.metrics import Confusion, Measured
+
+
+def crossed(mine: np.ndarray, others: np.ndarray) -> CrossedDifference:
+    """mine, others: bool (seeds, images), which answers are wrong."""
+    errors, other_errors = ((100 * wrong.mean(1)).tolist() for wrong in (mine, others))
+    return CrossedDifference.of(errors, other_errors, mine.shape[1], 1.0 * mine - others)
+
+
+def probability(mine: np.ndarray, others: np.ndarray) -> float:
+    found = crossed(mine, others).probability
+    return 0.5 if found is None else found
+
+
+def test_without_images_it_is_the_paired_t_test() -> None:
+    for n in (2, 3, 8):
+        errors, others = np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
+        found = CrossedDifference.of(errors.tolist(), others.tolist(), None)
+        assert found.probability == pytest.approx(stats.ttest_rel(errors, others, alternative="less").pvalue * -1 + 1)
+    assert CrossedDifference.of([5.0, 5.0], [6.0, 6.0], None).probability is None, "nothing varies"
+    assert CrossedDifference.of([5.0], [6.0], None).probability is None
+
+
+def test_for_one_seed_it_is_mcnemars_test() -> None:
+    both_wrong = 7
+    for n, mine_alone, other_alone in ((60, 0, 3), (60, 5, 5), (200, 4, 16), (200, 30, 12), (1500, 40, 75)):
+        wrong = np.zeros((2, 1, n), dtype=bool)
+        wrong[:, 0, :both_wrong] = True
+        wrong[0, 0, both_wrong : both_wrong + mine_alone] = True
+        wrong[1, 0, both_wrong + mine_alone : both_wrong + mine_alone + other_alone] = True
+        found = crossed(*wrong)
+        # The variance of Var(d) / n, and one image more.
+        discordant, difference = mine_alone + other_alone, mine_alone - other_alone
+        variance = (discordant - difference**2 / n) / (n * (n - 1)) + 1 / n**2
+        assert found.from_images == pytest.approx(1e4 * variance)
+        exact = stats.binom(discordant, 0.5)
+        mid_p = exact.cdf(mine_alone) - 0.5 * exact.pmf(mine_alone)
+        assert found.probability == pytest.approx(1 - mid_p, abs=0.025)
+
+
+def drawn(rng: np.random.Generator, n_seeds: int, n_images: int, seed_spread: float, error: float) -> np.ndarray:
+    """bool (2, seeds, images): wrong answers of two rows of one true error, by difficulty of the image for both rows
+    and for one, by luck of the training, and by chance.
+    """
+    spreads = np.sqrt([4.0, 0.25, seed_spread**2, 0.49])
+    shapes = ((1, 1, n_images), (2, 1, n_images), (2, n_seeds, 1), (2, n_seeds, n_images))
+    parts = (spread * rng.normal(size=shape) for spread, shape in zip(spreads, shapes, strict=True))
+    return np.asarray(sum(parts) > stats.norm.isf(error) * np.sqrt((spreads**2).sum()))
+
+
+def test_without_a_difference_it_is_seldom_sure() -> None:
+    rng, n = np.random.default_rng(0), 600
+    for n_seeds, n_images, seed_spread, error in (
+        (2, 180, 0.4, 0.3),
+        (3, 60, 0.05, 0.1),
+        (3, 800, 0.1, 0.3),
+        (5, 180, 0.1, 0.05),
+    ):
+        found = np.array([probability(*drawn(rng, n_seeds, n_images, seed_spread, error)) for _ in range(n)])
+        for level, share in ((ALMOST_SURELY, 0.01), (PROBABLY, 0.1)):
+            # To either side; three standard errors of a share of n.
+            most = 2 * share + 3 * np.sqrt(2 * share / n)
+            assert ((found >= level) | (found <= 1 - level)).mean() <= most
+
+
+def test_its_variance_is_that_of_repeated_evaluations() -> None:
+    rng = np.random.default_rng(1)
+    found = [crossed(*drawn(rng, 4, 300, 0.15, 0.2)) for _ in range(1500)]
+    expected = np.var([one.mean for one in found])
+    assert expected < np.mean([one.from_seeds + one.from_images for one in found]) < 1.3 * expected
+    # From errors alone, it is larger.
+    mine, others = drawn(rng, 4, 300, 0.15, 0.2)
+    errors = [(100 * wrong.mean(1)).tolist() for wrong in (mine, others)]
+    assert CrossedDifference.of(errors[0], errors[1], 300).from_images > crossed(mine, others).from_images
+
+
+def results_of(wrong: dict[str, list[tuple[int, int]]], classes: tuple[int, int] = (100, 100)) -> EvaluationResult:
+    """wrong: by row, for each seed the wrong answers in each of two classes: always the last images of a class."""
+    rows = []
+    for name, seeds in wrong.items():
+        row = EvaluationRow(name=name, definition=name)
+        for seed, of_class in enumerate(seeds):
+            mistakes = torch.cat([torch.arange(n) >= n - one for n, one in zip(classes, of_class, strict=True)])
+            right = [n - one for n, one in zip(classes, of_class, strict=True)]
+            confusion = Confusion.of(torch.tensor([[right[0], of_class[0]], [of_class[1], right[1]]]))
+            row = row.with_training(seed, Measured(1.0, 100 * float(mistakes.float().mean()), confusion, mistakes))
+        rows.append(row)
+    n_images = sum(classes)
+    return EvaluationResult(
+        rows=tuple(rows), settings={}, train_images=9, test_images=n_images, skipped_images=0, fingerprints={},
+        environment={}, wall_seconds=60.0,
+    )  # fmt: skip
+
+
+LOW, HIGH, NEAR = [(5, 5), (6, 5), (5, 6)], [(35, 40), (36, 41), (34, 42)], [(5, 6), (6, 4), (6, 6)]
+
+
+def test_kinds_of_planted_results() -> None:
+    for rows, kind in (
+        ({"mine": LOW, "none": HIGH, "randaugment": HIGH}, "better"),
+        ({"mine": LOW, "none": HIGH, "randaugment": NEAR}, "no difference shown"),
+        ({"mine": HIGH, "none": HIGH, "randaugment": LOW}, "worse"),
+        ({"randaugment": LOW, "none": HIGH}, "better"),
+        ({"none": LOW, "randaugment": HIGH}, "better"),
+        ({"none": HIGH, "randaugment": LOW}, "worse"),
+        ({"mine": LOW[:1], "none": HIGH[:1]}, "no difference shown"),
+        ({"mine": LOW}, "no difference shown"),
+        # All seeds make the same few mistakes: the seeds agree, but the images are too few.
+        ({"mine": [(3, 0), (3, 1), (3, 0)], "none": [(5, 0), (5, 1), (5, 1)]}, "no difference shown"),
+    ):
+        results = results_of(rows)
+        found, verdict = results.answer, results.verdict
+        assert found is not None
+        assert found.kind == kind
+        assert {*found.probabilities} == {*rows} - {results.rows[0].name}
+        assert f"{results.rows[0].mean:.1f} %" in str(found)
+        if verdict is not None:
+            assert found.kind in (verdict.kind, "no difference shown")
+    assert results_of({"mine": []}).answer is None
+
+
+def test_words_follow_the_probabilities() -> None:
+    found = results_of({"mine": LOW, "none": HIGH}).answer
+    assert found is not None
+    assert found.probabilities["none"] > ALMOST_SURELY
+    assert "almost surely better" in found.sentence
+    # Two seeds that differ much: five points are no more than probable.
+    found = results_of({"mine": [(20, 20), (26, 26)], "none": [(30, 30), (30, 30)]}).answer
+    assert found is not None
+    assert "almost surely" not in found.sentence
+    named = answer(results_of({"policy": LOW, "none": HIGH}), names={"policy": "what was found"})
+    assert named is not None
+    assert "Use what was found" in named.sentence
+    # In a class of 180 images it is better, in one of 20 worse.
+    uneven = results_of({"mine": [(20, 18), (21, 18)], "none": [(60, 2), (61, 1)]}, (180, 20)).answer
+    assert uneven is not None
+    assert uneven.kind == "better"
+    assert "the other way round" in uneven.sentence
+
+
+def test_the_next_step_is_more_seeds_only_where_they_would_help() -> None:
+    unsure = answer(results_of({"mine": [(20, 20), (34, 34)], "none": [(40, 40), (40, 40)]}), command="hba evaluate x")
+    assert unsure is not None
+    assert unsure.next_step is not None
+    assert unsure.next_step.startswith("hba evaluate x --resume --seeds ")
+    for limited in (results_of({"mine": LOW, "none": HIGH}), results_of({"mine": LOW, "none": NEAR})):
+        assert limited.answer is not None
+        assert limited.answer.next_step is None
