@@ -21,6 +21,10 @@ _RUN = ("device", "out", "resume")
 _TEXT = ("vocabulary_size", "width", "epochs", "batch_size", "learning_rate")
 COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "auto": (
+            *("image_size", "skip_broken", "model", "pretrained", "epochs", "budget_seconds", "against", "seeds"),
+            *("operations", "jobs", "cluster", *_RUN),
+        ),
         "search": (
             *("image_size", "skip_broken", "model", "pretrained", "epochs", "budget_seconds", "batch_size", "fast"),
             *("baseline", "tune", "algorithm", "paper", "config", "seeds", "jobs", *_RUN),

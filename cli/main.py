@@ -22,6 +22,7 @@ SUPPORT_TORCHRUN = ("search", "evaluate")
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "auto": ("auto.auto", "Find the best augmentation for DATA, test it, and train a network with it."),
         "search": ("search.search", "Search an augmentation schedule for DATA."),
         "evaluate": ("evaluate.evaluate", "Train with and without SCHEDULE, and compare the test errors."),
         "search-text": ("text.search_text", "Search a regularization schedule for a language model on DATA."),

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hba.distributed.process_info import is_first
-from hba.errors import DivergedError, HbaError, RunError, SettingsError
+from hba.errors import DivergedError, HbaError, SettingsError
 from hba.operations.operation import WALK
 from hba.operations.registration import load_operations_file
-from hba.utils.files import RUNS
+from hba.utils.files import RUNS, new_folder
 from hba.utils.text import counted, first_of
 
 PLAIN_WIDTH = 110
@@ -171,7 +171,7 @@ def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator
     # It imports PyTorch, which takes seconds.
     from hba.distributed.collectives import broadcast_from_rank0
 
-    path = broadcast_from_rank0(lambda: _new_folder(name))
+    path = broadcast_from_rank0(lambda: new_folder(RUNS, name))
     try:
         yield path
     finally:
@@ -179,16 +179,3 @@ def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator
             with contextlib.suppress(OSError):
                 path.rmdir()
                 RUNS.rmdir()
-
-
-def _new_folder(name: str) -> Path:
-    for number in itertools.count(1):
-        path = RUNS / f"{name}-{number}"
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise RunError(f"cannot make {path}: {error.strerror}; choose another folder with --out") from None
-        return path
-    raise AssertionError("numbers do not end")

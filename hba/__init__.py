@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         models as models,
         operations as operations,
         policy as policy,
+        policy_choice as policy_choice,
         policy_evaluation as policy_evaluation,
         policy_search as policy_search,
         preprocessing as preprocessing,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from hba.policy.module import Policy as Policy
     from hba.policy.space import SearchSpace as SearchSpace
     from hba.policy.spaces import SPACES as SPACES, search_space as search_space
+    from hba.policy_choice import AutoCallback as AutoCallback, AutoResult as AutoResult, auto as auto
     from hba.policy_evaluation import (
         EvaluationCallback as EvaluationCallback,
         EvaluationResult as EvaluationResult,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from hba.training.augmentation import Augmentation as Augmentation
 
 _NAMES = {
+    "hba.policy_choice": ("AutoCallback", "AutoResult", "auto"),
     "hba.exports": ("export",),
     "hba.hypernet": ("HyperNetwork",),
     "hba.importers": ("import_policy",),

@@ -22,6 +22,7 @@ LINE = (
     ("algorithms",),
     ("report",),
     ("policy_search", "policy_evaluation"),
+    ("policy_choice",),
     ("text",),
     ("__init__",),
     ("__main__",),

@@ -41,6 +41,8 @@ class EvaluationConfig(TrainingConfig):
     """Trainings per schedule, each with a seed of its own."""
     first_seed: Seed = 0
     """Seed of the first training; the others follow. A second evaluation needs seeds whose errors nobody has seen."""
+    with_val: bool = False
+    """Train on the images of a validation split of the data's own too. `hba auto` does."""
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
     """Standard deviation in logits by which images vary around a schedule's rows; 0 disables it. Of magnitudes and
     probabilities, or of magnitudes alone where a schedule varies only these."""

@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
-from hba.data.images import EvaluationData, Images, LazySplit, OnRead, SearchData
+from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source
 from hba.data.splits import keep_classes, split, take_training
@@ -92,12 +93,17 @@ def load_search_data(
 
 
 def load_evaluation_data(
-    config: DataConfig, on_read: OnRead | None = None, dataset: tuple[AnyDataset, AnyDataset] | None = None
+    config: DataConfig,
+    on_read: OnRead | None = None,
+    dataset: tuple[AnyDataset, AnyDataset] | None = None,
+    *,
+    with_val: bool = False,
 ) -> EvaluationData:
     """The whole training set, or train_size of it, and the test split: the images that no search saw.
 
     Whether there is a test split is checked now; it is read when it is first used. dataset: a pair (train, test) in the
-    place of config.data. on_read: called with the number of training images that are read and of all.
+    place of config.data. on_read: called with the number of training images that are read and of all. with_val: train
+    on the images of a validation split of the source's own too; DataError where they stay in their files.
     """
     if not (dataset is None or is_pair(dataset)):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
@@ -115,6 +121,12 @@ def load_evaluation_data(
         how["not_images"] += tested.unused
         how["listing"] = None if config.data in DATASET_NAMES else (tested,)
     images = _read(train, config, on_read)
+    if with_val and source.val is not None:
+        val = _read(source.val, config, on_read)
+        if not (isinstance(images, LabelledImages) and isinstance(val, LabelledImages)):
+            raise DataError("images that are streamed are trained on without the validation split; omit with_val")
+        pixels, labels = torch.cat([images.images, val.images]), torch.cat([images.labels, val.labels])
+        images = LabelledImages(pixels, labels, images.left_out + val.left_out)
     return EvaluationData(source.name, source.class_names, images, test, **how)
 
 

@@ -62,6 +62,17 @@ def timm_config(name: str) -> Any:
     return found
 
 
+def weights_at_hand(name: str) -> bool:
+    """Whether timm is installed, and has downloaded the weights of `timm:NAME.TAG` to this machine."""
+    try:
+        import timm  # noqa: F401
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return False
+    source = timm_config(name).hf_hub_id
+    return bool(source) and isinstance(try_to_load_from_cache(source, "model.safetensors"), str)
+
+
 def heads_of(name: str) -> Sequence[str]:
     """Names of the layers of the network `timm:NAME` whose size is the number of classes."""
     classifier = timm_config(name).classifier

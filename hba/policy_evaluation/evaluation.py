@@ -139,7 +139,7 @@ def _read_and_check(data: object, rows: Sequence[RowConfig], callback: Evaluatio
         images = data
     else:
         dataset: Any = data if is_dataset(data) else None
-        read = partial(load_evaluation_data, config, callback.images_read, dataset)
+        read = partial(load_evaluation_data, config, callback.images_read, dataset, with_val=config.with_val)
         # Several downloads would write over each other.
         images = rank0_first(read) if config.download else read()
     images = images if own_network is not None else images.in_color()
@@ -189,7 +189,7 @@ def _train_all(
         notes=notes,
     )
     callback.planned(plan)
-    shared = _shared(executor, run.data) if jobs else Shared()
+    shared = shared_data(executor, run.data) if jobs else Shared()
     with contextlib.closing(executor.run(train_and_measure, jobs, shared, callback.step_done)) as finished:
         for number, (test, epochs) in finished:
             job = jobs[number]
@@ -249,7 +249,7 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
     return found.test, found.epochs
 
 
-def _shared(executor: Executor, data: EvaluationData) -> Shared:
+def shared_data(executor: Executor, data: EvaluationData) -> Shared:
     """What all trainings have in common. data: on the device of a SerialExecutor.
 
     There, the test split is opened when the first training has done its last step. Elsewhere it is opened before the
@@ -263,7 +263,7 @@ def _shared(executor: Executor, data: EvaluationData) -> Shared:
 
 
 def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
-    """The inverse of `_shared` in another process."""
+    """The inverse of `shared_data` in another process."""
     name, class_names, device_name = value
     device, (images, labels, test_images, test_labels) = find_device(device_name), tensors
     test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))

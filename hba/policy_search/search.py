@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from hba.algorithms import Race
+from hba.algorithms import Algorithm, Race
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
+from hba.data.look import look
 from hba.distributed.collectives import (
     broadcast_from_rank0,
     check_alike,
@@ -36,9 +38,10 @@ from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_c
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
 from hba.policy_search.forks import trainer_for
 from hba.policy_search.trainer import SearchTrainer
+from hba.policy_search.training_size import training_size
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
-from hba.utils.devices import explained_memory_errors
+from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
@@ -74,10 +77,11 @@ def search(
     setting `model`. Frozen parameters stay as they are; BatchNorm's running statistics follow its train(). space: a
     search space, or the name of one. Your own operations must be registered. out: the folder of the run. resume: resume
     the run in `out` with its settings. Its images may have moved. progress: show a bar in a terminal or a notebook.
-    budget_seconds: choose `epochs` so that the search ends within this time on this machine, counted from the call.
-    Some steps are measured first, which does not change what the search finds. config: the config.json of an earlier
-    search, or its folder, whose settings, except for the device, replace the defaults. jobs, cluster: of the algorithm
-    race, how many forks run at a time, and where, as in hba.evaluate.
+    budget_seconds: choose the network, the side of images and `epochs`, unless they are given, so that the search ends
+    within this time on this machine, counted from the call. Some steps are measured first, which does not change what
+    the search finds. With a preset, `paper`, images in memory or a network of your own, it chooses the epochs alone.
+    config: the config.json of an earlier search, or its folder, whose settings, except for the device, replace the
+    defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where, as in hba.evaluate.
 
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
@@ -94,7 +98,11 @@ def search(
         if not is_time or resume or size() > 1 or "epochs" in settings:
             what = "a number of seconds above 0, for a new search in one process, without epochs"
             raise SettingsError(f"budget_seconds must be {what}; got {budget_seconds!r}")
-        settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, time.monotonic())
+        began = time.monotonic()
+        if not (preset or config or paper or network is not None) and isinstance(data, str | Path | None):
+            of_space = {"space": space} if isinstance(space, str) else {}
+            settings |= sized_by(budget_seconds, jobs, {**settings, **of_space, "data": str(data or "digits")})
+        settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with rank0_only(run_lock(None if folder is None else folder.path)):
@@ -109,6 +117,25 @@ def search(
         with connected(cluster) as machines:
             own, trainer = custom_components(network, space), partial(trainer_for, jobs, machines)
             return _search(data, chosen, settings, own, folder, callback, fit, trainer)
+
+
+def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Network, image size and what goes with them for a search that takes so many seconds, without its epochs.
+
+    given: settings, with data.
+    """
+    config = SearchConfig.from_preset(given)
+    seen, device, n_threads = look(config), find_device(config.device), torch.get_num_threads()
+    n_jobs = n_threads if jobs is None and device.type == "cpu" else jobs or 1
+    trainings = trainings_of(config.algorithm, n_jobs)
+    known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
+    found = training_size(seen, seen.n_train, seconds / trainings, device, max(1, n_threads // n_jobs), known)
+    return {name: one for name, one in found.settings.items() if name != "epochs"}
+
+
+def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
+    """About how many whole trainings a search takes; docs/searching.md measures it."""
+    return (1.4 if n_jobs > 1 else 2.0) if isinstance(algorithm, Race) else 4.0
 
 
 def chosen_config(

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -116,3 +117,17 @@ def run_lock(folder: Path | None) -> Iterator[None]:
                 if is_new:
                     folder.rmdir()
         lock.release()
+
+
+def new_folder(place: Path, name: str) -> Path:
+    """Make the folder <place>/<name>-<number> with the first free number; RunError where that is not possible."""
+    for number in itertools.count(1):
+        path = place / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise RunError(f"cannot make {path}: {error.strerror}; choose another folder with --out") from None
+        return path
+    raise AssertionError("numbers do not end")

@@ -1,0 +1,98 @@
+"""hba auto: one command from images to the best augmentation, tested, and a trained network."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hba
+from hba.algorithms import ALGORITHMS
+from hba.config.evaluation import EvaluationConfig
+from hba.config.training import CommonSearchConfig
+from hba.data.config import run_name
+from hba.policy_choice.callbacks import AutoProgress
+from hba.policy_search.config import SearchConfig
+from hba.report.tables import measured_table
+
+from .help import SectionedCommand
+from .main import INTERRUPTED
+from .options import DATA, algorithm_options, duration, given, number_option, path_option, settings_options
+from .terminal import console, operations_file_arguments, operations_file_option, resume_line, run_folder, say, table
+
+BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 60s]"
+CHOSEN = {name: "by the time and the images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
+OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields} - {"with_val"})
+
+
+@click.command(
+    cls=SectionedCommand,
+    params=[
+        *settings_options(CommonSearchConfig, without=("data",), default_texts={**CHOSEN, "baseline": "none"}),
+        *settings_options(
+            EvaluationConfig,
+            without={*EvaluationConfig.model_fields} - {*OF_EVALUATION},
+            default_texts={"seeds": "by the time"},
+        ),
+        *algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or ""),
+    ],
+)
+@click.argument("data", required=False, shell_complete=DATA)
+@click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)
+@click.option("--against", help="What the test compares with, as for hba evaluate. [default: none,randaugment]")
+@path_option("--out", help="Folder of the run. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
+@number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
+@operations_file_option
+def auto(data: str | None, out: Path | None, **options: Any) -> None:
+    """Find the best augmentation for DATA within a time, test it, and train a network with it.
+
+    \b
+      hba auto                          digits, an example of one minute
+      hba auto photos/                  20 minutes on a CPU, 10 on a GPU
+      hba auto photos/ --budget 1h      longer trainings, larger images, more seeds
+
+    DATA is as for `hba search`: best a folder DIR/<class>/*.jpg, or DIR/train/<class>/* with optional DIR/val and
+    DIR/test. What you do not set is chosen so that everything fits into the time: network, size of images, epochs,
+    seeds. A policy is searched; whole trainings with it, with recipes that people choose by hand, with RandAugment and
+    without augmentation are compared on validation images; the best is measured on test images.
+
+    Ctrl-C ends what is going on and answers from what there is. After a kill, --resume goes on.
+    """
+    with run_folder(out, run_name(data or "digits"), resume=options["resume"]) as folder, _Terminal() as terminal:
+        try:
+            result = hba.auto(data, out=folder, callback=terminal, **given(options))
+        except KeyboardInterrupt:
+            say(resume_line("auto", folder), err=True)
+            raise
+    _report(result)
+    if not result.finished:
+        raise SystemExit(INTERRUPTED)
+
+
+class _Terminal(AutoProgress):
+    """Prints each line, above the bar where there is one."""
+
+    def said(self, line: str) -> None:
+        say(line)
+
+
+def _report(result: hba.AutoResult) -> None:
+    """The answer first, then the numbers, then the files and what to do next."""
+    printer, folder = console(), result.folder
+    printer.print(f"\n{result.answer}\n")
+    if result.results is not None and (found := measured_table(result.results, "test_error")) is not None:
+        printer.print(table(found.headings, found.rows))
+        if result.results.verdict is not None:
+            printer.print(str(result.results.verdict))
+    for note in result.record.notes:
+        printer.print(note)
+    printer.print(f"Policy: {folder / 'policy.json'}; as Python without hba: {folder / 'pipeline.py'}")
+    if (folder / "network.pt").exists():
+        printer.print(f"Network: {folder / 'network.pt'}; to use it: hba predict {folder} IMAGE...")
+    if result.report is not None:
+        printer.print(f"Report: {result.report}")
+    if not result.finished:
+        printer.print(resume_line("auto", folder))
+    elif result.results is not None and result.results.answer and (step := result.results.answer.next_step):
+        printer.print(f"Next: {step}{operations_file_arguments()}")

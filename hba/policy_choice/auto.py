@@ -1,0 +1,166 @@
+"""hba.auto: from a folder of images to the best augmentation for them, and a network that is trained with it."""
+
+import dataclasses
+import shutil
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from hba.data.config import run_name
+from hba.data.reading import LEFT_OUT_NAME
+from hba.distributed.process_info import size
+from hba.errors import HbaWarning, RunError, ScheduleError, SettingsError
+from hba.exports import export
+from hba.policy.space import SearchSpace
+from hba.policy_choice.callbacks import AutoCallback, AutoProgress
+from hba.policy_choice.phases import TEST_FOLDER, AutoRun
+from hba.policy_choice.plan import planned
+from hba.policy_choice.record import RECORD_NAME, AutoRecord
+from hba.policy_choice.rows import FOUND, RANDAUGMENT
+from hba.policy_evaluation.baselines import Baseline
+from hba.policy_search.search import custom_components
+from hba.report.page import write_report
+from hba.report.results import EvaluationResult
+from hba.schedule.library import POLICY_NAME
+from hba.schedule.recipes import RECIPES
+from hba.schedule.schedule import Schedule
+from hba.utils.devices import explained_memory_errors
+from hba.utils.files import RUNS, new_folder, reason_of, run_lock
+from hba.utils.progress import shows_progress
+from hba.utils.settings import words
+
+NETWORK_FILES = ("network.pt", "network.json")
+PIPELINE_NAME = "pipeline.py"
+
+
+@dataclass(frozen=True)
+class AutoResult:
+    """What a run has found.
+
+    answer: what to use, and how sure that is. policy: the best row, as a schedule. chosen: its name; `search` is what
+    the search has found. results: the test; None before its first training. finished: whether all phases have ended.
+    folder: has policy.json, network.pt, network.json, pipeline.py and report.html, besides what the phases leave.
+    """
+
+    answer: str
+    policy: Schedule = field(repr=False)
+    chosen: str
+    results: EvaluationResult | None = field(repr=False)
+    finished: bool
+    folder: Path
+    record: AutoRecord = field(repr=False)
+    report: Path | None = None
+
+
+@shows_progress(AutoProgress)
+@explained_memory_errors()
+def auto(
+    data: str | Path | None = None,
+    *,
+    budget_seconds: float | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    network: nn.Module | None = None,
+    space: SearchSpace | str | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    against: str | Sequence[Baseline] | None = None,
+    callback: AutoCallback | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> AutoResult:
+    """Find what to augment with, test it, and train a network with it, within a time.
+
+    It looks at the images, and plans network, image size and epochs so that everything fits. Then it searches a policy
+    (`hba.search`), compares whole trainings with it, with recipes, with RandAugment and without augmentation on
+    validation images, takes the best of these, and measures it on test images beside none and RandAugment
+    (`hba.evaluate`). So the images that choose are not those that are reported.
+
+    data: a folder of labelled images or another kind of data in files, or the name of a data set; None is digits, an
+    example. budget_seconds: by default 20 minutes on a CPU, 10 on a GPU. out: the folder of the run, by default a new
+    one in runs/. resume: go on with the run in `out`, after whatever has stopped it; with a longer budget_seconds, it
+    may take that. network: your own network, which is copied. space, jobs, cluster: as in hba.search and hba.evaluate;
+    jobs None is one for each thread of a CPU. against: what the test compares the best row with. settings: fields of
+    SearchConfig, of its algorithm and of EvaluationConfig; those that you give are not chosen.
+
+    A KeyboardInterrupt ends the phase that it finds; the answer is from what there is. Raises HbaError for what cannot
+    work; what was found until then stays in `out`.
+    """
+    began, callback = time.monotonic(), callback or AutoCallback()
+    if size() > 1:
+        raise SettingsError("hba auto runs in one process and starts others by itself; omit torchrun")
+    if resume and out is None:
+        raise SettingsError("resume needs out, the folder of the run to resume")
+    folder = Path(out) if out is not None else new_folder(RUNS, run_name(str(data or "digits")))
+    with run_lock(folder):
+        if resume:
+            record = AutoRecord.read(folder)
+            if wrong := [*settings, *(["against"] if against else [])]:
+                raise SettingsError(f"a resumed run keeps its settings; omit {wrong[0]}")
+            moved = {} if data is None else {"data": str(data)}
+            record = record.model_copy(
+                update={**moved, **({"budget_seconds": budget_seconds} if budget_seconds else {})}
+            )
+        else:
+            if (folder / RECORD_NAME).exists():
+                raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
+            given = {**settings, **({"space": space} if isinstance(space, str) else {})}
+            given |= {} if against is None else {"against": words(against)}
+            place = None if data is None else str(data)
+            record = planned(place, budget_seconds, jobs, custom_components(network, space), given, callback.said)
+            record = record.model_copy(update={"spent": time.monotonic() - began})
+            record.save(folder)
+        parts = {"network": network, "space": space if isinstance(space, SearchSpace) else None}
+        run = AutoRun(folder, record, callback, {name: one for name, one in parts.items() if one is not None}, cluster)
+        run.run()
+        return finished(run)
+
+
+def finished(run: AutoRun) -> AutoResult:
+    """Write the files of the run, and return what was found."""
+    folder, results, record = run.folder, run.results, run.record
+    chosen = record.chosen or (RANDAUGMENT if run.found is None else FOUND)
+    policy = _policy(chosen, run)
+    policy.save(folder / POLICY_NAME)
+    for name in (*NETWORK_FILES, LEFT_OUT_NAME):
+        if (made := folder / TEST_FOLDER / name).exists():
+            shutil.copy2(made, folder / name)
+    notes = list(record.notes)
+    try:
+        export(policy, "torchvision", folder / PIPELINE_NAME)
+    except ScheduleError as error:
+        notes.append(f"No {PIPELINE_NAME}: {error}")
+    answer = results and results.answer
+    words_of_answer = answer.sentence if answer else _untested(chosen, record)
+    run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
+    report = None
+    try:
+        report = write_report(folder)
+    except Exception as error:
+        # Hours of work stand behind.
+        warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
+    return AutoResult(words_of_answer, policy, chosen, results, not run.record.interrupted, folder, run.record, report)
+
+
+def _policy(chosen: str, run: AutoRun) -> Schedule:
+    """The best row. A recipe has the settings and the images of the run, as what a search has found."""
+    found = run.found
+    if chosen == FOUND and found is not None:
+        return found
+    recipe = RECIPES[chosen].make()
+    if found is None:
+        return recipe
+    names = ("dataset", "class_names", "image_size", "model", "train_images", "val_images", "images_seen", "settings")
+    of_run = {name: found.provenance[name] for name in names if name in found.provenance}
+    return dataclasses.replace(recipe, provenance={**of_run, **recipe.provenance})
+
+
+def _untested(chosen: str, record: AutoRecord) -> str:
+    """Where no training of the test has ended."""
+    by = "by validation images alone" if record.rows else "untested; nothing could be compared in this time"
+    return f"Use {chosen}, {by}."

@@ -1,0 +1,104 @@
+"""Callbacks of a whole run: one bar over all phases, in planned seconds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hba.policy_evaluation.callbacks import EvaluationCallback
+from hba.policy_search.callbacks import SearchCallback
+from hba.training.metrics import Measured
+from hba.utils.progress import ProgressBar
+
+
+class AutoCallback:
+    """Override the methods that you need; the defaults do nothing."""
+
+    def images_read(self, done: int, total: int) -> None:
+        """`done` of `total` images have been read."""
+
+    def said(self, line: str) -> None:
+        """A choice of the plan, or a result of a phase, in words."""
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        """`done` of `total` planned seconds are over, in this phase."""
+
+
+class AutoProgress(ProgressBar, AutoCallback):
+    """Shows a bar in a terminal or a notebook, with the time left of all phases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._total = 0.0
+
+    def said(self, line: str) -> None:
+        self.say(line)
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        if total != self._total:
+            self._total = total
+            self.show_work(phase, int(done), max(1, int(total)), "")
+        self.describe(phase)
+        self.advance_to(int(done))
+
+
+class Phases:
+    """Counts the planned seconds of phases. seconds: by phase, those planned; a later plan may change them."""
+
+    def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
+        self.callback, self.seconds, self._phase = callback, dict(seconds), ""
+
+    def plan(self, phase: str, seconds: float) -> None:
+        self.seconds[phase] = seconds
+
+    def advance(self, phase: str, share: float) -> None:
+        """This share of the phase has been done, and all before it."""
+        names = [*self.seconds]
+        before = sum(self.seconds[name] for name in names[: names.index(phase)])
+        done = before + min(1.0, share) * self.seconds[phase]
+        self.callback.advanced(phase, done, sum(self.seconds.values()))
+
+    def stepper(self, phase: str, n_steps: int, first: float = 0.0, last: float = 1.0) -> Callable[[], None]:
+        """A function to call after each of n_steps steps, which are the phase from one share to another."""
+        done = 0
+
+        def step_done() -> None:
+            nonlocal done
+            done += 1
+            self.advance(phase, first + (last - first) * done / max(1, n_steps))
+
+        return step_done
+
+
+class SearchSteps(SearchCallback):
+    """Of the search within a run."""
+
+    def __init__(self, phases: Phases, phase: str) -> None:
+        self.phases, self.phase, self.total, self.plan = phases, phase, 1, None
+
+    def images_read(self, done: int, total: int) -> None:
+        self.phases.callback.images_read(done, total)
+
+    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+        self.total = max(1, total_steps)
+
+    def step_done(self, step: int) -> None:
+        self.phases.advance(self.phase, step / self.total)
+
+
+class EvaluationSteps(EvaluationCallback):
+    """Of the evaluation within a run. on_training: called with what has been found after each training."""
+
+    def __init__(self, phases: Phases, phase: str) -> None:
+        self.phases, self.phase = phases, phase
+        self._step: Callable[[], None] = lambda: None
+
+    def images_read(self, done: int, total: int) -> None:
+        self.phases.callback.images_read(done, total)
+
+    def planned(self, plan: Any) -> None:
+        self._step = self.phases.stepper(self.phase, plan.n_trainings * plan.steps_per_training)
+
+    def step_done(self) -> None:
+        self._step()
+
+    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+        self.phases.callback.said(f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error")

@@ -1,0 +1,239 @@
+"""A contest of whole trainings on validation images, which chooses what to augment with.
+
+symbol    in the code        meaning
+r, s      row, seed          an augmentation, and the seed of a training; seed s holds out its own validation images
+l_rsi     results[r][s]      loss of validation image i after the training, calibrated as in a race
+
+    for each seed
+        train with each row that is left, on the images that the seed does not hold out
+        leave out the rows whose mean loss is clearly above the least one, and all but a few
+    take the row with the least mean loss over the seeds that all rows have which are left
+
+Rows share weights, batches and images of a seed, so their differences are paired by image. A row is clearly behind
+where its mean difference to the best is more than CLEARLY standard errors, of images and, from the second seed on, of
+seeds. Races of this kind go back to Maron and Moore (1994), "Hoeffding races".
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.algorithms.race_measures import calibrated
+from hba.data.images import EvaluationData, LabelledImages, SearchData
+from hba.data.labels import is_multi_label
+from hba.data.loader import as_floats
+from hba.errors import DataError, DivergedError, RunError
+from hba.executors.executor import Executor
+from hba.policy_evaluation.baselines import RowConfig
+from hba.policy_evaluation.evaluation import shared_data
+from hba.preprocessing import Preprocessing
+from hba.training.checkpoint import TrainCheckpoint
+from hba.training.criterion import losses_of
+from hba.training.trainer import train
+from hba.utils.devices import explained_memory_errors
+from hba.utils.files import read_text, reason_of, write_text
+from hba.utils.seeding import default_generators, derived_seed
+
+N_FOLDS = 5
+CLEARLY = 2.0
+"""Standard errors by which a row is behind that is left out."""
+MOST_LEFT = (5, 4, 3)
+"""Rows that are left after the first, the second, and each later seed."""
+DIGITS, DIVERGED = 4, 1e6
+"""Decimals of the losses in the file, and the loss of a training that diverged."""
+
+
+class Outcome(NamedTuple):
+    """Of one training. losses: of each validation image in nats, calibrated. error: in per cent."""
+
+    losses: tuple[float, ...]
+    error: float
+
+
+Outcomes = Mapping[str, Mapping[int, Outcome]]
+"""By row and seed."""
+
+
+@dataclass
+class Contest:
+    """What trainings have found so far. file: where it is kept; written after each training."""
+
+    rows: tuple[str, ...]
+    file: Path
+    outcomes: dict[str, dict[int, Outcome]] = field(default_factory=dict)
+
+    @staticmethod
+    def begun(rows: Sequence[str], file: Path) -> "Contest":
+        """A new one, or that in the file; RunError for a file that cannot be read."""
+        found = Contest(tuple(rows), file, {name: {} for name in rows})
+        if file.exists():
+            try:
+                for name, of_row in json.loads(read_text(file)).items():
+                    found.outcomes[name] = {
+                        int(seed): Outcome(tuple(one), error) for seed, (one, error) in of_row.items()
+                    }
+            except Exception as error:
+                raise RunError(
+                    f"{file} cannot be read ({reason_of(error)}); remove it to begin the contest anew"
+                ) from None
+        return found
+
+    def add(self, row: str, seed: int, outcome: Outcome) -> None:
+        self.outcomes[row][seed] = outcome
+        write_text(self.file, json.dumps(self.outcomes) + "\n")
+
+    def missing(self, seed: int) -> list[str]:
+        """The rows that have to be trained with this seed."""
+        return [row for row in self.left(seed) if seed not in self.outcomes[row]]
+
+    def left(self, n_seeds: int) -> list[str]:
+        """The rows that are left after so many seeds, the best first; all before the first has ended."""
+        left = [*self.rows]
+        for n in range(1, n_seeds + 1):
+            losses = {row: [np.array(self.outcomes[row][seed].losses) for seed in range(n)] for row in left}
+            left = survivors(losses, MOST_LEFT[min(n, len(MOST_LEFT)) - 1])
+        return left
+
+    @property
+    def n_seeds(self) -> int:
+        """How many seeds have ended: all rows that were left have them."""
+        n = 0
+        while not self.missing(n):
+            n += 1
+        return n
+
+    @property
+    def best(self) -> str | None:
+        """None before the first seed has ended."""
+        return self.left(self.n_seeds)[0] if self.n_seeds else None
+
+    def table(self) -> list[dict[str, Any]]:
+        """Of each row, mean calibrated loss and error over its seeds, and the seed after which it was left out."""
+        ends = {row: n for n in range(self.n_seeds, 0, -1) for row in {*self.left(n - 1)} - {*self.left(n)}}
+        return [
+            {
+                "name": row,
+                "losses": {str(seed): round(float(np.mean(one.losses)), DIGITS) for seed, one in found.items()},
+                "errors": {str(seed): one.error for seed, one in found.items()},
+                "dropped_after": ends.get(row),
+            }
+            for row, found in self.outcomes.items()
+        ]
+
+
+def survivors(losses: Mapping[str, Sequence[np.ndarray]], most: int) -> list[str]:
+    """The rows that are not clearly behind, the one with the least mean loss first, at most so many.
+
+    losses: by row, of the validation images of each seed, (images,) each. Rows that come first win ties.
+    """
+    pooled = {row: np.concatenate([*of_row]) for row, of_row in losses.items()}
+    order = sorted(pooled, key=lambda row: pooled[row].mean())
+    kept = []
+    for row in order[:most]:
+        behind = pooled[row] - pooled[order[0]]
+        by_seed = [(one - best).mean() for one, best in zip(losses[row], losses[order[0]], strict=True)]
+        variance = behind.var(ddof=1) / len(behind)
+        variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
+        if row == order[0] or behind.mean() <= CLEARLY * variance**0.5:
+            kept.append(row)
+    return kept
+
+
+class Entry(NamedTuple):
+    """A training of the contest. held_out: the indices of its validation images; None for those that are apart."""
+
+    row: RowConfig
+    seed: int
+    held_out: Tensor | None
+    checkpoint: TrainCheckpoint
+
+    @property
+    def name(self) -> str:
+        return f"the row {self.row.name}"
+
+
+def contest_data(data: SearchData, *, has_own_val: bool) -> tuple[EvaluationData, Sequence[Tensor | None]]:
+    """All labelled images, and for each seed in turn the indices of those that it holds out.
+
+    Where validation images are apart, they are the `test` images of the result, and all seeds have these. Otherwise
+    each seed holds out another one of N_FOLDS parts, stratified by class. DataError for images that are streamed.
+    """
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    train, val = data.train, data.val
+    if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
+        raise DataError("hba auto needs its images in memory; choose a smaller image_size or train_size")
+    if has_own_val:
+        return EvaluationData(data.name, data.class_names, train, val), [None]
+    images = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
+    kind = KFold if is_multi_label(images.labels) else StratifiedKFold
+    labels = images.labels.numpy()
+    with np.testing.suppress_warnings() as quiet:
+        # Classes may have fewer images than there are folds.
+        quiet.filter(UserWarning)
+        parts = kind(min(N_FOLDS, len(labels)), shuffle=True, random_state=0).split(labels, labels)
+        folds = [torch.from_numpy(held_out) for _, held_out in parts]
+    return EvaluationData(data.name, data.class_names, images, images), folds
+
+
+def train_seed(
+    contest: Contest,
+    seed: int,
+    rows: Mapping[str, RowConfig],
+    data: EvaluationData,
+    held_out: Sequence[Tensor | None],
+    executor: Executor,
+    on_step: Callable[[], None],
+    checkpoints: Path,
+) -> Iterator[tuple[str, Outcome]]:
+    """Train the rows that are missing with this seed, and yield each result, which is stored already."""
+    entries = []
+    for name in contest.missing(seed):
+        identity = (name, rows[name].definition, str(seed), data.train.fingerprint(), str(executor.n_threads))
+        checkpoint = TrainCheckpoint(checkpoints.absolute(), identity)
+        entries.append(Entry(rows[name], seed, held_out[seed % len(held_out)], checkpoint))
+    shared = shared_data(executor, data)
+    with contextlib.closing(executor.run(train_and_compare, entries, shared, on_step)) as finished:
+        for number, outcome in finished:
+            entry = entries[number]
+            contest.add(entry.row.name, seed, outcome)
+            entry.checkpoint.remove()
+            yield entry.row.name, outcome
+
+
+def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], None]) -> Outcome:
+    """Train on the images that are not held out, and measure the others. data is on its device.
+
+    A training that diverges has losses so high that its row is left out.
+    """
+    row, seed, held_out, checkpoint = entry
+    if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
+        # Another machine may not see the folder of the run.
+        checkpoint = TrainCheckpoint()
+    train_images: Any = data.train
+    if held_out is not None:
+        kept = torch.ones(len(train_images), dtype=torch.bool)
+        kept[held_out] = False
+        parts = [LabelledImages(train_images.images[one], train_images.labels[one]) for one in (kept, held_out)]
+        data = EvaluationData(data.name, data.class_names, *parts)
+    device = data.train.device
+    generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
+    with generators, explained_memory_errors():
+        try:
+            found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
+        except DivergedError:
+            return Outcome((DIVERGED,) * len(data.test.opened()), 100.0)
+    preprocessing = Preprocessing.of(data.train, row.config.baseline_augmentation(), row.config.colors_of_network())
+    network, batches = found.network.eval(), data.test.opened().once(100)
+    with torch.no_grad():
+        answers = [(network(preprocessing.measure(as_floats(images))), labels) for images, labels in batches]
+    logits, labels = (torch.cat(one) for one in zip(*answers, strict=True))
+    losses = losses_of(calibrated(logits.float(), labels), labels).cpu().tolist()
+    return Outcome(tuple(round(one, DIGITS) for one in losses), found.test.error_percent)

@@ -1,0 +1,154 @@
+"""The plan of a run: how long it may take, how large its trainings are, and how many there are."""
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from hba.algorithms import Race
+from hba.config.evaluation import EvaluationConfig
+from hba.config.training import CommonSearchConfig
+from hba.data.config import DataConfig, resolved_data
+from hba.data.look import Look, look
+from hba.errors import SettingsError
+from hba.policy_choice.record import AutoRecord
+from hba.policy_search.search import trainings_of
+from hba.policy_search.training_size import training_size
+from hba.utils.devices import find_device
+from hba.utils.text import counted, duration
+
+CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
+"""Budgets where none is given."""
+EXAMPLE_SECONDS, EXAMPLE = 50.0, {"train_size": 200, "val_size": 100}
+"""The budget for digits, the example without data of one's own, and how many of them it uses."""
+PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 12.0
+"""Share of the budget that is planned, and seconds in which the processes of a phase start."""
+CONTEST_SHARE = 0.8
+"""Images of a training of the contest, of those of a test."""
+OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}))
+"""Settings that only the test has."""
+
+
+class Extent(NamedTuple):
+    """How many rows and seeds a contest has at most, and with how many seeds of the test a plan reckons."""
+
+    rows: int
+    seeds: int
+    test_seeds: int
+
+    def trainings(self, n_jobs: int) -> dict[str, float]:
+        """By phase, how long it takes, in the time of one training beside others."""
+        contest = CONTEST_SHARE * (self.rows + 4 * (self.seeds - 1))
+        return {
+            "search": trainings_of(Race(), n_jobs),
+            "contest": contest / n_jobs,
+            "test": 3 * self.test_seeds / n_jobs,
+        }
+
+
+SERIAL_SECONDS = 120.0
+"""A shorter run starts no processes, which takes seconds each time."""
+EXTENTS: Mapping[float, Extent] = {SERIAL_SECONDS: Extent(4, 1, 2), 600.0: Extent(5, 2, 2), math.inf: Extent(8, 3, 3)}
+"""By the longest budget that has it."""
+
+
+def extent_of(budget: float) -> Extent:
+    return next(extent for seconds, extent in EXTENTS.items() if budget <= seconds)
+
+
+def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
+    """In seconds, and in words. SettingsError for one that is no time."""
+    if given is None:
+        if is_example:
+            return EXAMPLE_SECONDS, f"At most {duration(EXAMPLE_SECONDS)} for the example, some handwritten digits"
+        seconds = GPU_SECONDS if device.type == "cuda" else CPU_SECONDS
+        return seconds, f"At most {duration(seconds)}, the default on a {device.type.upper()} (--budget)"
+    if isinstance(given, bool) or not (isinstance(given, int | float) and 0 < given < math.inf):
+        raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {given!r}")
+    return float(given), f"At most {duration(given)}"
+
+
+def planned(
+    data: str | None,
+    budget_seconds: float | None,
+    jobs: int | None,
+    own: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    say: Callable[[str], None],
+) -> AutoRecord:
+    """Look at the images, time some steps, and choose what is not given.
+
+    data: a path or a name; None is the example. own: parts of the user's by setting. settings: those that are given,
+    with `against`. SettingsError where the time is too short.
+    """
+    began, is_example = time.monotonic(), data is None
+    given = {name: one for name, one in settings.items() if name not in OF_TEST}
+    given = resolved_data({**(EXAMPLE if is_example else {}), **given, "data": data or "digits"})
+    device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
+    budget, words = budget_of(budget_seconds, device, is_example=is_example)
+    say(words)
+    seen = look(DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields}))
+    for line in seen.sentences:
+        say(line)
+    n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
+    extent = extent_of(budget)
+    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
+    trainings, start = sum(extent.trainings(n_jobs).values()), (4 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
+    n_images, left = images_of(seen, given), PLANNED_SHARE * budget - start - (time.monotonic() - began)
+    size = training_size(seen, n_images, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own))
+    lines = [*size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
+    if size.seconds * trainings + start > budget:
+        lines.append(f"These settings need about {duration(size.seconds * trainings + start)}, so seeds are left out")
+    for line in lines:
+        say(line)
+    return AutoRecord(
+        data=given.pop("data"),
+        n_images=n_images,
+        settings={"baseline": "none", **given, **size.settings},
+        of_test={name: one for name, one in settings.items() if name in OF_TEST},
+        budget_seconds=budget,
+        n_jobs=n_jobs,
+        extent=extent,
+        training_seconds=max(size.seconds, 1e-3),
+        plan=(words, *lines),
+        notes=seen.sentences,
+        command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),
+    )
+
+
+def images_of(seen: Look, given: Mapping[str, Any]) -> int:
+    """How many images there are for training and validation."""
+    if "train_size" not in given:
+        return seen.n_train
+    return min(seen.n_train, given["train_size"] + given.get("val_size", seen.n_val or seen.n_train // 5))
+
+
+def sized(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the size of a training. A network of the user's own has the side of images that is given."""
+    if "model" not in own:
+        return dict(given)
+    side = DataConfig.make({"data": given["data"], "image_size": given.get("image_size")}).side
+    return {**given, "model": type(own["model"]).__name__, "image_size": side, "network": own["model"]}
+
+
+def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
+    beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
+    return (
+        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} rows with up "
+        f"to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
+    )
+
+
+def options(budget_seconds: float | None, settings: Mapping[str, Any]) -> Sequence[str]:
+    """The settings as the command line takes them."""
+    found = [] if budget_seconds is None else ["--budget", f"{budget_seconds:g}s"]
+    for name, value in settings.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            found.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            found += [f"--{flag}", ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+    return found

@@ -1,0 +1,58 @@
+"""auto.json: what a run of `hba auto` has planned and decided, as one record that is saved whole."""
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import pydantic
+
+from hba.errors import RunError
+from hba.utils.files import read_text, reason_of, write_text
+
+RECORD_NAME = "auto.json"
+
+
+class AutoRecord(pydantic.BaseModel):
+    """What a run needs to be resumed, and what its report shows.
+
+    data: a path or a name. n_images: for training and validation. settings: of the search. of_test: settings that only
+    the test has. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the test). training_seconds: of one
+    training, as planned and later as measured. spent: seconds of all calls so far. contest_seeds, test_seeds: how many
+    there are, once that is decided. plan: a sentence for each choice. rows: the table of the contest. chosen: the row
+    that is used. notes: sentences on what a person should know. command: repeats the run. interrupted: names of phases
+    that have not ended.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    version: int = 1
+    data: str
+    n_images: int
+    settings: dict[str, Any]
+    of_test: dict[str, Any]
+    budget_seconds: float
+    n_jobs: int
+    extent: tuple[int, int, int]
+    training_seconds: float
+    plan: tuple[str, ...]
+    command: str
+    spent: float = 0.0
+    contest_seeds: int | None = None
+    test_seeds: int | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+    chosen: str | None = None
+    answer: str = ""
+    notes: tuple[str, ...] = ()
+    interrupted: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        write_text(folder / RECORD_NAME, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """RunError where the folder holds no run of `hba auto`, or a broken one."""
+        path = folder / RECORD_NAME
+        try:
+            return cls.model_validate(json.loads(read_text(path)))
+        except Exception as error:
+            raise RunError(f"{path} is not the record of a run of hba auto: {reason_of(error)}") from None

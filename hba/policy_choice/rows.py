@@ -1,0 +1,39 @@
+"""The rows of a contest: what the search has found, and the recipes that it does not speak against."""
+
+from collections.abc import Sequence
+
+from hba.policy_evaluation.baselines import NONE
+from hba.report.race import RaceFindings
+from hba.schedule.recipes import RECIPES
+from hba.schedule.schedule import Schedule
+
+FOUND, RANDAUGMENT = "search", "randaugment"
+"""The row of what the search has found, and the one that is always compared with it, as `none` is."""
+PREFERRED = ("overhead", "photo", "trivialaugment", "autoaugment", "overhead-randaugment", "oriented", "timm")
+"""Other recipes, in the order in which they join where there is no time for all."""
+
+
+def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
+    """At most so many names, that of the search last: of equal rows, the first is taken.
+
+    A recipe is left out if it applies a symmetry that does not hold, or not all of those that do, where it applies any.
+    """
+    race = None if found is None else RaceFindings.of(found.provenance)
+    always = (NONE, RANDAUGMENT, *(() if found is None else (FOUND,)))
+    others = [name for name in PREFERRED if race is None or goes_with(name, race)]
+    return (*always[:2], *others[: max(0, most - len(always))], *always[2:])
+
+
+def goes_with(recipe: str, race: RaceFindings) -> bool:
+    """Whether a race speaks against none of the symmetries of a recipe."""
+    fails = {name for name, (gap, error) in race.symmetries.items() if gap - error > race.largest_gap}
+    applied = symmetries_in(recipe, [*race.symmetries])
+    holds = {*race.taken} & {*race.symmetries}
+    return not (applied & fails) and (not applied or holds <= applied)
+
+
+def symmetries_in(recipe: str, names: Sequence[str]) -> set[str]:
+    """The operations among the names that the recipe applies."""
+    schedule = RECIPES[recipe].make()
+    values = dict(zip(schedule.space.names, schedule.values[0].tolist(), strict=True))
+    return {name for name in names if values.get(f"{name}.probability", 0) > 0}

@@ -1,0 +1,197 @@
+"""Chooses network, image size and epochs of a training that takes a given time on this machine.
+
+Steps are timed on a ladder of networks and sizes, each of which costs more and is better with as many epochs. The
+highest one with which enough epochs fit is chosen.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from hba.data.look import Look
+from hba.errors import SettingsError
+from hba.models import build_model
+from hba.models.timm_networks import TIMM, weights_at_hand
+from hba.schedule.recipes import RECIPES
+from hba.training.amp import amp_forward, enable_amp
+from hba.training.augmentation import ScheduleAugmentation
+from hba.utils.seeding import default_generators
+from hba.utils.text import counted
+
+SMALL, LARGE = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10"), ("resnet-18", "resnet-50")
+"""Networks for images of up to LARGEST_SMALL pixels, and above, from the fastest to the slowest."""
+SIDES, LARGEST_SMALL = (16, 24, 32, 48, 64, 96, 128, 160, 224), 64
+PRETRAINED, PRETRAINED_SIDE, PRETRAINED_EPOCHS = "timm:resnet18.a1_in1k", 128, 8
+"""A network for photographs, where its weights are on this machine; the least side, and the least epochs."""
+IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 60_000, 20, 100, 200
+"""How many images a training sees at least before a larger network pays, in at least and at most so many epochs."""
+FEWEST_EPOCHS = 5
+"""Fewer are refused."""
+STEPS_PER_EPOCH, BATCH_SIZES = 40, (16, 32, 64, 128)
+LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
+"""The first for batches of 128, and by the square root of their size for others."""
+WORTH_IT = 1.25
+"""By how much bfloat16 must be faster to be used."""
+BESIDE = 1.15
+"""How much longer a step takes while other trainings run beside it."""
+
+Rung = tuple[str, int]
+"""Network and side."""
+
+
+@dataclass(frozen=True)
+class TrainingSize:
+    """settings: those that were chosen, by name. seconds: of one training. reasons: one sentence for each choice, with
+    the option that overrules it.
+    """
+
+    settings: Mapping[str, Any]
+    seconds: float
+    reasons: tuple[str, ...]
+
+
+def training_size(
+    look: Look, n_images: int, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
+) -> TrainingSize:
+    """Choose the settings that are not given, so that one training takes about so many seconds.
+
+    n_images: of a training. n_threads: of PyTorch for one training. given: settings by name. SettingsError where
+    FEWEST_EPOCHS do not fit.
+    """
+    timer = StepTimer(look, batch_size_for(n_images, given), device, n_threads, given)
+    rungs, n = ladder(look, given), n_images
+    enough = min(max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n)), ENOUGH_EPOCHS)
+    needed = given.get("epochs", enough)
+    chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest"
+    for rung in rungs[1:]:
+        longer = timer.seconds(rung)
+        least = given.get("epochs", PRETRAINED_EPOCHS) if rung[0] == PRETRAINED else needed
+        if longer * n * least > seconds:
+            break
+        chosen, cost, reason = rung, longer, f"the largest for which {least} epochs fit"
+    epochs = given.get("epochs") or min(MOST_EPOCHS, int(seconds / (cost * n)))
+    if epochs < FEWEST_EPOCHS and "epochs" not in given:
+        raise SettingsError(
+            f"the time must suffice for {FEWEST_EPOCHS} epochs of {n:,} images, but {seconds:.0f} s a training suffice "
+            f"for {epochs}: give at least {math.ceil(FEWEST_EPOCHS * cost * n / max(seconds, 1e-9))} times the budget, "
+            "or fewer images by --train-size"
+        )
+    return TrainingSize(
+        settings=_settings(chosen, epochs, timer, given),
+        seconds=epochs * cost * n,
+        reasons=tuple(_reasons(chosen, epochs, reason, look, timer, given)),
+    )
+
+
+def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str, Any]) -> dict[str, Any]:
+    is_pretrained, is_sgd = chosen[0] == PRETRAINED, given.get("optimizer", "sgd") == "sgd"
+    rate = PRETRAINED_LEARNING_RATE if is_pretrained else LEARNING_RATE
+    rate = float(f"{rate * math.sqrt(timer.batch_size / BATCH_SIZES[-1]):.2g}")
+    found = {
+        **{"model": chosen[0], "image_size": chosen[1], "epochs": epochs, "batch_size": timer.batch_size},
+        **({"learning_rate": rate, "weight_decay": WEIGHT_DECAY} if is_sgd else {}),
+        **({"pretrained": TIMM} if is_pretrained else {}),
+        "fast": timer.is_fast,
+    }
+    return {name: value for name, value in found.items() if name not in given}
+
+
+def _reasons(
+    chosen: Rung, epochs: int, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any]
+) -> list[str]:
+    (model, side), found = chosen, []
+    if not {"model", "image_size"} <= given.keys():
+        size = f"the images have about {look.side}"
+        found.append(f"{model}, images of {side}x{side} pixels ({size}): {reason} (--model, --image-size)")
+    if "epochs" not in given:
+        most = ", the most" if epochs == MOST_EPOCHS else ""
+        found.append(f"{counted(epochs, 'epoch')} a training{most} (--epochs)")
+    if "fast" not in given and timer.is_fast:
+        found.append(f"bfloat16: {timer.gain:.1f} times as fast here (--no-fast)")
+    return found
+
+
+def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
+    """Networks and sides from the cheapest to the dearest, without those that a given model or side excludes."""
+    side, model = given.get("image_size"), given.get("model")
+    sides = [side] if side else [one for one in SIDES if one <= look.side] or [SIDES[0]]
+    if model is not None:
+        return [(model, one) for one in sides]
+    small, large = ([one for one in sides if (one > LARGEST_SMALL) == is_large] for is_large in (False, True))
+    rungs = [(SMALL[0], one) for one in small]
+    rungs += [(one, at) for one in SMALL[1 : 3 if large else None] for at in small[-1:]]
+    rungs += [(LARGE[0], at) for at in large] + [(LARGE[1], at) for at in large[-1:]]
+    has_photographs = sides[-1] >= PRETRAINED_SIDE and not look.is_grey
+    if has_photographs and "pretrained" not in given and weights_at_hand(PRETRAINED):
+        rungs.append((PRETRAINED, min(sides[-1], SIDES[-1])))
+    return rungs
+
+
+def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
+    """So many that an epoch has about STEPS_PER_EPOCH, between the first and the last of BATCH_SIZES."""
+    own: int = given.get("batch_size") or min(
+        BATCH_SIZES, key=lambda one: abs(math.log(one * STEPS_PER_EPOCH / n_images))
+    )
+    return own
+
+
+class StepTimer:
+    """Times training steps of one process. is_fast: whether bfloat16 is used, which the first rung decides."""
+
+    def __init__(
+        self, look: Look, batch_size: int, device: torch.device, n_threads: int, given: Mapping[str, Any]
+    ) -> None:
+        self.look, self.batch_size, self.device, self.n_threads = look, batch_size, device, n_threads
+        self.is_fast, self.gain, self._own = bool(given.get("fast", False)), 1.0, given.get("network")
+        self._decides = "fast" not in given
+
+    def seconds(self, rung: Rung) -> float:
+        """Of a training step for each image, its augmentation included."""
+        if self._decides:
+            self._decides = False
+            slow, fast = self._timed(rung, is_fast=False), self._timed(rung, is_fast=True)
+            self.gain, self.is_fast = slow / fast, slow / fast > WORTH_IT
+            return fast if self.is_fast else slow
+        return self._timed(rung, is_fast=self.is_fast)
+
+    def _timed(self, rung: Rung, *, is_fast: bool) -> float:
+        threads = torch.get_num_threads()
+        with default_generators(self.device):
+            try:
+                torch.set_num_threads(self.n_threads)
+                return BESIDE * self._step(rung, is_fast) / self.batch_size
+            finally:
+                torch.set_num_threads(threads)
+
+    def _step(self, rung: Rung, is_fast: bool) -> float:
+        """Seconds of a step, the least of a few after the first."""
+        (model, side), n_classes = rung, len(self.look.class_names)
+        network = (self._own or build_model(model.partition(".")[0], n_classes, 0, side)).to(self.device).train()
+        if is_fast:
+            enable_amp(network)
+        forward = partial(amp_forward, network) if is_fast else network
+        optimizer = torch.optim.SGD(network.parameters(), LEARNING_RATE, momentum=0.9, foreach=True)
+        images = torch.rand(self.batch_size, 3, side, side, device=self.device)
+        labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
+        generator = torch.Generator(self.device)
+        augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]
+        least, began = math.inf, time.monotonic()
+        for number in range(6):
+            if number > 2 and time.monotonic() - began > 1.0:
+                break
+            start = time.perf_counter()
+            loss = nn.functional.cross_entropy(forward(augment(images, generator)), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            if number:
+                least = min(least, time.perf_counter() - start)
+        return least
