@@ -113,8 +113,7 @@ def planned(
         n_jobs=n_jobs,
         extent=extent,
         training_seconds=max(size.seconds, 1e-3),
-        plan=(words, *lines),
-        notes=seen.sentences,
+        plan=(words, *seen.sentences, *lines),
         command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),
     )
 
