@@ -52,6 +52,7 @@ HELP_WIDTH = 118
 @number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
 @click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
 @click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
+@click.option("--keep-network", is_flag=True, help="Keep the network of the first training, for `hba predict`.")
 @path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
@@ -81,7 +82,11 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
     jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
-        with redirected, run_folder(out, "evaluate", resume=options["resume"]) as folder, _Terminal() as terminal:
+        with (
+            redirected,
+            run_folder(out, "evaluate", resume=options["resume"]) as folder,
+            PrintsEvaluation() as terminal,
+        ):
             callback: Any = terminal
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
@@ -112,7 +117,9 @@ class PrintsTrainings(TrainingsBar):
             say(text)
 
 
-class _Terminal(PrintsTrainings, EvaluationProgress):
+class PrintsEvaluation(PrintsTrainings, EvaluationProgress):
+    """Prints the plan of an evaluation too."""
+
     def planned(self, plan: EvaluationPlan) -> None:
         for line in plan_lines(plan):
             say(line)

@@ -33,6 +33,10 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("image_size", "skip_broken", "model", "epochs", "batch_size", "baseline", "against", "spread"),
             *("preset", "seeds", "jobs", "cluster", "allow_seen", *_RUN),
         ),
+        "train": (
+            *("image_size", "skip_broken", "model", "pretrained", "epochs", "batch_size", "learning_rate", "fast"),
+            *("baseline", "spread", "preset", "first_seed", "cluster", "allow_seen", "config", *_RUN),
+        ),
         "search-text": ("tune", *_TEXT, "algorithm", "seed", *_RUN),
         "evaluate-text": (*_TEXT, "against", "seeds", *_RUN),
     }

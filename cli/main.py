@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "auto": ("auto.auto", "Find the best augmentation for DATA, test it, and train a network with it."),
         "search": ("search.search", "Search an augmentation schedule for DATA."),
         "evaluate": ("evaluate.evaluate", "Train with and without SCHEDULE, and compare the test errors."),
+        "train": ("network.train", "Train a network with POLICY on DATA, and keep it."),
+        "predict": ("network.predict", "Print the classes of IMAGES by the network in RUN."),
         "search-text": ("text.search_text", "Search a regularization schedule for a language model on DATA."),
         "evaluate-text": ("text.evaluate_text", "Train language models with SCHEDULE and others, and compare them."),
         "prepare": ("prepare.prepare", "Decode and resize the images of DATA once, to read them faster."),

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Verdict as Verdict,
         evaluate as evaluate,
     )
+    from hba.policy_evaluation.train import train as train
     from hba.policy_search.callbacks import (
         SearchCallback as SearchCallback,
         SearchPlan as SearchPlan,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule as Schedule
     from hba.schedule.transform import PolicyTransform as PolicyTransform
     from hba.training.augmentation import Augmentation as Augmentation
+    from hba.training.trained_network import TrainedNetwork as TrainedNetwork, load_network as load_network
 
 _NAMES = {
     "hba.policy_choice": ("AutoCallback", "AutoResult", "auto"),
@@ -85,6 +87,7 @@ _NAMES = {
     "hba.policy.space": ("SearchSpace",),
     "hba.policy.spaces": ("SPACES", "search_space"),
     "hba.policy_evaluation": ("EvaluationCallback", "EvaluationResult", "Verdict", "evaluate"),
+    "hba.policy_evaluation.train": ("train",),
     "hba.policy_search.callbacks": ("SearchCallback", "SearchPlan", "SearchResult", "TensorBoardLogger"),
     "hba.policy_search.search": ("search",),
     "hba.policy_search.seeds": ("repeated_search",),
@@ -98,6 +101,7 @@ _NAMES = {
     "hba.schedule.schedule": ("Schedule",),
     "hba.schedule.transform": ("PolicyTransform",),
     "hba.training.augmentation": ("Augmentation",),
+    "hba.training.trained_network": ("TrainedNetwork", "load_network"),
 }
 __version__ = VERSION
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -42,6 +42,7 @@ from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured
+from hba.training.trained_network import KeptNetwork, is_kept
 from hba.training.trainer import network_of, train
 from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
@@ -64,6 +65,7 @@ def evaluate(
     jobs: int | None = 1,
     cluster: str | None = None,
     allow_seen: bool = False,
+    keep_network: bool = False,
     callback: EvaluationCallback | None = None,
     progress: bool = False,
     config: str | Path | None = None,
@@ -93,10 +95,12 @@ def evaluate(
     numbers do not depend on jobs. cluster: the address of a Ray cluster, or `auto` for the one that this machine is in:
     one training at a time on each of its GPUs, or else CPUs; what a lost machine was training is trained again.
     Within hba.distributed.joined, all processes share one training after the other, as in hba.search.
-    allow_seen: also test on images that the search has seen, which is a SettingsError otherwise. progress: show a bar
-    in a terminal or a notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, but not
-    its device and rows, take precedence over those of the search. Raises HbaError for what cannot work, DivergedError
-    for a loss that is not finite.
+    allow_seen: also test on images that the search has seen, which is a SettingsError otherwise. keep_network: keep the
+    network of the schedule's first seed in `out`, for load_network: network.pt and network.json. A resumed evaluation
+    that has the numbers of this training but not its network trains it again. progress: show a bar in a terminal or a
+    notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, but not its device and
+    rows, take precedence over those of the search. Raises HbaError for what cannot work, DivergedError for a loss that
+    is not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)
@@ -112,6 +116,8 @@ def evaluate(
     rows = row_configs(named, main, used, own_network, used.network_start())
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
+    if keep_network and out is None:
+        raise SettingsError("keep_network needs out, the folder to keep the network in")
     folder = Path(out) if out is not None and is_first() else None
     with rank0_only(run_lock(folder)), connected(cluster) as machines:
         stored = broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
@@ -129,7 +135,7 @@ def evaluate(
             check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
-        return _train_all(run, respread(main, used.spread), executor, callback, notes)
+        return _train_all(run, respread(main, used.spread), executor, callback, notes, keep_network=keep_network)
 
 
 def _read_and_check(data: object, rows: Sequence[RowConfig], callback: EvaluationCallback) -> EvaluationData:
@@ -161,10 +167,23 @@ def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
 
 
 def _train_all(
-    run: Evaluation, schedule: Schedule, executor: Executor, callback: EvaluationCallback, notes: tuple[str, ...]
+    run: Evaluation,
+    schedule: Schedule,
+    executor: Executor,
+    callback: EvaluationCallback,
+    notes: tuple[str, ...],
+    *,
+    keep_network: bool,
 ) -> EvaluationResult:
-    """Run the trainings that are missing. schedule: the one that the report shows."""
+    """Run the trainings that are missing. schedule: the one that the report shows.
+
+    keep_network: that of the first row and seed, the first training, which is done again where its network is missing.
+    """
     folder, stored, missing = run.folder, run.stored, run.missing()
+    first, is_trained = run.config.first_seed, run.config.first_seed in run.result.rows[0].seeds
+    if is_trained and keep_network:
+        keep_network = broadcast_from_rank0(lambda: folder is not None and not is_kept(folder))
+        missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
     if missing and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)
     # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
@@ -175,6 +194,8 @@ def _train_all(
     kept_in = folder and folder.absolute() / TRAININGS_NAME
     on = (run.result.fingerprints["training"], made_on)
     jobs = [Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed)))) for row, seed in missing]
+    if keep_network:
+        jobs[0] = jobs[0]._replace(keeps_network=True)
     if stored and jobs:
         # Another kind of device rounds otherwise.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
@@ -191,9 +212,13 @@ def _train_all(
     callback.planned(plan)
     shared = shared_data(executor, run.data) if jobs else Shared()
     with contextlib.closing(executor.run(train_and_measure, jobs, shared, callback.step_done)) as finished:
-        for number, (test, epochs) in finished:
+        for number, (test, epochs, network) in finished:
             job = jobs[number]
-            run.add(job.row, job.seed, test)
+            if network is not None and folder is not None:
+                # Before the result, so that a kill between the two loses nothing.
+                network.save(folder)
+            if not (job.keeps_network and is_trained):
+                run.add(job.row, job.seed, test)
             job.checkpoint.remove()
             if folder is not None:
                 save_left_out(folder, run.data.left_out)
@@ -213,16 +238,21 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     return settings, row.name, row.definition, str(network), str(start)
 
 
-Result = tuple[Measured, tuple[Measured, ...]]
-"""On the test split, and on the augmented images of each epoch."""
+class Result(NamedTuple):
+    """Of a training: measured on the test split, and on the augmented images of each epoch; the network, if kept."""
+
+    test: Measured
+    epochs: tuple[Measured, ...]
+    network: KeptNetwork | None = None
 
 
 class Job(NamedTuple):
-    """One network to be trained. checkpoint: what the training resumes from, and writes."""
+    """One network to be trained. checkpoint: what the training resumes from, and writes. keeps_network: return it."""
 
     row: RowConfig
     seed: int
     checkpoint: TrainCheckpoint
+    keeps_network: bool = False
 
     @property
     def name(self) -> str:
@@ -236,7 +266,7 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
     PyTorch's default generators are left as they were. Raises DivergedError, which names the training, for a loss that
     is not finite.
     """
-    (row, seed, checkpoint), device = job, data.train.device
+    (row, seed, checkpoint, keeps_network), device = job, data.train.device
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
         # Another machine may not see the evaluation's folder.
         checkpoint = TrainCheckpoint()
@@ -246,7 +276,12 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
             found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
-    return found.test, found.epochs
+        kept = None
+        if keeps_network and is_first():
+            with single_process():
+                network, own = found.network, row.own_network
+                kept = KeptNetwork.of(network, found.test, data, row.config, own, policy=row.name, seed=seed)
+    return Result(found.test, found.epochs, kept)
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:

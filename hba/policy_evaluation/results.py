@@ -14,6 +14,7 @@ from hba.policy_evaluation.baselines import RowConfig
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Measured
+from hba.training.trained_network import NETWORK_NAME
 
 FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
 """Settings that may differ when an evaluation is resumed: they do not change what a training finds. Images and weights
@@ -93,8 +94,9 @@ def stored_results(
     path = folder / RESULTS_NAME
     if not resume and path.exists():
         raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
-    # A resumed evaluation may have been stopped in its first trainings.
-    if not resume or (not path.exists() and (folder / TRAININGS_NAME).is_dir()):
+    # A resumed evaluation may have been stopped in its first trainings, or after the network of the first one was kept.
+    is_begun = (folder / TRAININGS_NAME).is_dir() or (folder / NETWORK_NAME).exists()
+    if not resume or (not path.exists() and is_begun):
         return None
     stored = read_results(path)
     before, names = stored.config, [row.name for row in stored.rows]

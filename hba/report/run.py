@@ -61,7 +61,9 @@ class Run:
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
         search, results, evaluated, samples = None, None, None, None
-        if (folder / POLICY_NAME).exists():
+        # hba.train writes its policy beside results, without the settings of a search.
+        is_search = (folder / CONFIG_NAME).exists() or not (folder / RESULTS_NAME).exists()
+        if is_search and (folder / POLICY_NAME).exists():
             schedule = Schedule.load(folder / POLICY_NAME)
             search = SearchFiles(schedule, _metrics(folder / METRICS_NAME), _settings(folder / CONFIG_NAME))
         if (folder / RESULTS_NAME).exists():

@@ -73,6 +73,11 @@ class Measured:
     wrong: Tensor | None = field(default=None, repr=False, compare=False)
 
 
+def measure_batch_size(image_size: int) -> int:
+    """Number of images that are measured together. image_size: their side in pixels."""
+    return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
+
+
 @torch.no_grad()
 def totals(
     predict: Function,
@@ -93,8 +98,7 @@ def totals(
     # Average precision depends on the order of all images, so it cannot be summed over batches, nor shared.
     answers: list[tuple[Tensor, Tensor]] = []
     share = ALL if size() == 1 or multi_label else slice(rank(), None, size())
-    batch_size = min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // data.image_size**2))
-    for images, labels in data.once(batch_size, share):
+    for images, labels in data.once(measure_batch_size(data.image_size), share):
         with single_process():
             # Other processes measure other batches.
             logits = predict(prepare(as_floats(images)))

@@ -136,7 +136,7 @@ def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.Mo
     assert found == expected
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
     assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False, "jobs": None}
-    own = {"jobs": None, "resume": False, "allow_seen": False}
+    own = {"jobs": None, "resume": False, "allow_seen": False, "keep_network": False}
     assert passed_on(monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0") == {
         **own,
         "seeds": 5,

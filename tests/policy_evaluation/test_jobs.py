@@ -181,9 +181,11 @@ def test_two_machines_find_what_one_process_finds_even_if_one_is_lost(
     assert json.loads((tmp_path / "out" / "results.json").read_text())["machines"] == 2
 
     del settings["model"]
-    own_network = {**settings, "out": None, "against": [], "network": nn.Sequential(nn.Flatten(), nn.Linear(192, 2))}
-    on_two = hba.evaluate(INVERT, tiny_data(), cluster=machines.address, **own_network)
-    assert on_two.rows == hba.evaluate(INVERT, tiny_data(), **own_network).rows
+    own_network = {**settings, "against": [], "network": nn.Sequential(nn.Flatten(), nn.Linear(192, 2))}
+    kept = {**own_network, "out": tmp_path / "kept", "keep_network": True}
+    on_two = hba.evaluate(INVERT, tiny_data(), cluster=machines.address, **kept)
+    assert on_two.rows == hba.evaluate(INVERT, tiny_data(), **{**own_network, "out": None}).rows
+    assert hba.load_network(tmp_path / "kept").info.test_error_percent == on_two.rows[0].test_error_percent[0]
     schedule = gamma_schedule(tmp_path)
     with pytest.raises(DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"):
         hba.evaluate(schedule, tiny_data(), cluster=machines.address, learning_rate=1e30, seeds=1, **SETTINGS)

@@ -16,6 +16,7 @@ import hba
 from hba.data import EvaluationData, LabelledImages
 from hba.data.loader import as_floats
 from hba.errors import RunError
+from hba.policy_evaluation.evaluation import Result
 from hba.preprocessing import Preprocessing
 from hba.report.results import read_results
 from hba.training.augmentation import ScheduleAugmentation
@@ -113,8 +114,8 @@ def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Pat
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(*_: Any) -> tuple[Measured, tuple[Measured, ...]]:
-        return Measured(next(losses), 10.0), ()
+    def trained(*_: Any) -> Result:
+        return Result(Measured(next(losses), 10.0), ())
 
     monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
     for resume in (False, True):

@@ -1,0 +1,132 @@
+"""hba train and hba predict: a network that is trained with a policy, and what it says of new images."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch import Tensor
+
+import hba
+from hba.config.evaluation import INHERITED, EvaluationConfig
+from hba.config.presets import EVALUATION_PRESETS
+from hba.data.folder import files_in
+from hba.data.reading import SkippedFile
+from hba.errors import DataError
+from hba.training.metrics import measure_batch_size
+from hba.training.trained_network import NETWORK_NAME
+
+from .evaluate import PrintsEvaluation
+from .help import SectionedCommand
+from .options import DATA, SCHEDULE, complete, given, number_option, path_option, settings_options
+from .terminal import console, json_option, operations_file_option, print_json, run_folder, say, table, trainings_kept
+
+LIKELY = 0.5
+"""Probability from which an image has one of several labels."""
+
+
+@click.command(
+    cls=SectionedCommand,
+    params=settings_options(
+        EvaluationConfig,
+        without=("data", "val_size", "seeds", "first_seed"),
+        default_texts=dict.fromkeys(INHERITED, "as in the search"),
+    ),
+)
+@click.argument("policy", shell_complete=SCHEDULE)
+@click.argument("data", required=False, shell_complete=DATA)
+@number_option("--seed", "first_seed", help="Seed of the weights, batches and draws. [default: 0]")
+@click.option(
+    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Settings by name, see `hba presets`."
+)
+@path_option("--out", help="Folder of the network. [default: a new one in runs/]")
+@click.option("--resume", is_flag=True, help="Resume the training in --out; give all other options as before.")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
+@click.option("--allow-seen", is_flag=True, help="Allow test images that the search of POLICY has seen.")
+@path_option("--config", help="Start from the settings of an evaluation: its folder or results.json.")
+@operations_file_option
+def train(policy: str, data: str | None, out: Path | None, **options: Any) -> None:
+    """Train a network with POLICY on DATA, and keep it for `hba predict`.
+
+    POLICY is a schedule file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba
+    search`. Training uses all images but the test split, which measures the network at the end. Settings that you do
+    not give are those of the search that made POLICY.
+
+    \b
+    The folder then has
+      network.pt, network.json   the network, for PyTorch alone and for `hba predict`
+      policy.json, pipeline.py   the policy, for hba and for torchvision
+      results.json, report.html  what the network was measured at
+    """
+    seed = options.pop("first_seed") or 0
+    with (
+        run_folder(out, "train", resume=options["resume"]) as folder,
+        PrintsEvaluation() as terminal,
+        trainings_kept(folder, lambda: terminal.n_done),
+    ):
+        network = hba.train(policy, data, out=folder, seed=seed, callback=terminal, **given(options))
+    info = network.info
+    say(f"Test error: {info.test_error_percent:.2f} % of {info.test_images:,} images")
+    say(f"Network: {folder / NETWORK_NAME}; `hba predict {folder} IMAGE` uses it")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
+@json_option
+def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
+    """Print the classes of IMAGES, files and folders, and their probabilities, by the network in RUN.
+
+    RUN is the folder of `hba auto`, of `hba train` or of `hba evaluate --keep-network`. Images that cannot be read are
+    left out and listed.
+    """
+    network, left_out = hba.load_network(run), list[SkippedFile]()
+    files = [file for one in images for file in (files_in(one)[0] if one.is_dir() else [one])]
+    found = [pair for pairs in _predicted(network, files, left_out) for pair in pairs]
+    if not found:
+        why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
+        raise DataError(f"none of {len(files)} images can be read{why}; name image files, or folders with some")
+    if as_json:
+        images_found = [
+            {
+                "image": str(file),
+                "class": _cells(network, row)[0],
+                "probabilities": dict(zip(network.classes, row.tolist(), strict=True)),
+            }
+            for file, row in found
+        ]
+        print_json({"images": images_found, "left_out": [one._asdict() for one in left_out]})
+        return
+    rows = [(str(file), *_cells(network, row)) for file, row in found]
+    console().print(table(("image", "class", "probability", "next best"), rows))
+    for one in left_out:
+        say(f"left out: {one.path} ({one.reason})", err=True)
+
+
+def _predicted(
+    network: hba.TrainedNetwork, files: Sequence[Path], left_out: list[SkippedFile]
+) -> Iterator[list[tuple[Path, Tensor]]]:
+    """Files with their probabilities (classes,), batch by batch. What cannot be read is added to left_out."""
+    size = measure_batch_size(network.info.image_size)
+    for first in range(0, len(files), size):
+        pixels: dict[Path, Tensor] = {}
+        for file in files[first : first + size]:
+            try:
+                pixels[file] = network.read(file)
+            except DataError as error:
+                left_out.append(SkippedFile(str(file), str(error)))
+        if pixels:
+            yield list(zip(pixels, network.predict(torch.stack([*pixels.values()])), strict=True))
+
+
+def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
+    """The class or labels, their probabilities, and the best of the others."""
+    ranked = [(network.classes[number], float(row[number])) for number in row.argsort(descending=True).tolist()]
+    n_found = sum(value >= LIKELY for _, value in ranked) if network.info.several_labels else 1
+    found, others = ranked[:n_found], [f"{name} {value:.3f}" for name, value in ranked[n_found:]]
+    return (
+        ", ".join(name for name, _ in found) or "-",
+        ", ".join(f"{p:.3f}" for _, p in found) or "-",
+        (others or ["-"])[0],
+    )

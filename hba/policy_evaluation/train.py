@@ -1,0 +1,64 @@
+"""hba.train: one network, trained with a policy, and all that is needed to use it."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from hba.data.images import EvaluationData
+from hba.data.load import AnyDataset
+from hba.distributed.process_info import check_single_process
+from hba.errors import HbaError, HbaWarning, SettingsError
+from hba.exports.export import export
+from hba.policy_evaluation.baseline_augmentations import respread
+from hba.policy_evaluation.evaluation import evaluate
+from hba.schedule.library import POLICY_NAME, load_policy
+from hba.schedule.schedule import Schedule
+from hba.training.trained_network import TrainedNetwork, load_network
+
+PIPELINE_NAME = "pipeline.py"
+"""The policy as a transform of torchvision, in the folder of a run."""
+OF_SEVERAL = ("against", "seeds", "first_seed", "jobs", "keep_network")
+"""Arguments of an evaluation, which trains several networks."""
+
+
+def train(
+    policy: Schedule | str | Path,
+    data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,
+    *,
+    out: str | Path,
+    seed: int = 0,
+    network: nn.Module | Callable[[int], nn.Module] | None = None,
+    resume: bool = False,
+    **settings: Any,
+) -> TrainedNetwork:
+    """Train a network with the policy on all images but the test split, and measure that split after the last epoch.
+
+    It is the first training of `hba.evaluate(policy, data)`. policy: a schedule, its file, or the name of a recipe or
+    of a shipped one. seed: of the weights, batches and draws. network: your own network instead of the setting `model`.
+    data and settings: as `hba.evaluate` takes them, with preset, config, cluster, allow_seen, callback and progress.
+
+    out: a folder for network.pt and network.json, which `hba.load_network` reads, policy.json, pipeline.py (the policy
+    as a torchvision transform that does not need hba), results.json and report.html. resume: continue the training in
+    `out` with the same arguments. Raises HbaError for what cannot work, DivergedError for a loss that is not finite;
+    an HbaWarning where torchvision cannot express the policy.
+    """
+    check_single_process("hba.train")
+    if wrong := [name for name in OF_SEVERAL if name in settings]:
+        raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
+    schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
+    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "keep_network": True}
+    result = evaluate(policy, data, out=out, network=network, resume=resume, **of_one, **settings)
+    write_policy(respread(schedule, result.config.spread), Path(out))
+    return load_network(out, network=network)
+
+
+def write_policy(schedule: Schedule, folder: Path) -> None:
+    """Write policy.json and pipeline.py, each whole or not at all; an HbaWarning where there can be no pipeline.py."""
+    schedule.save(folder / POLICY_NAME)
+    try:
+        export(schedule, "torchvision", folder / PIPELINE_NAME)
+    except HbaError as error:
+        warnings.warn(f"no {PIPELINE_NAME} was written: {error}", HbaWarning, stacklevel=3)

@@ -1,0 +1,264 @@
+"""The network that a run leaves: network.pt, which needs PyTorch alone, and network.json, which describes it."""
+
+import io
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from hba.config.evaluation import EvaluationConfig
+from hba.data.images import EvaluationData, checked_images
+from hba.data.labels import is_multi_label
+from hba.data.loader import as_floats
+from hba.data.reading import printable, read_image
+from hba.errors import DataError, HbaWarning, RunError, SettingsError
+from hba.preprocessing import Baseline, Preprocessing, Standardize
+from hba.training.custom_network import CustomNetwork, Given
+from hba.training.metrics import Measured, measure_batch_size
+from hba.utils.devices import VERSION, version_of
+from hba.utils.files import load_tensors, read_text, reason_of, write_atomically, write_text
+from hba.utils.settings import first_problem
+
+NETWORK_NAME, INFO_NAME = "network.pt", "network.json"
+COLOR = 3
+"""Channels of images that are read from files."""
+
+
+class NetworkInfo(pydantic.BaseModel):
+    """What network.json says of network.pt.
+
+    format: `export` for a program of torch.export, `state dict` for the weights of a network that torch.export cannot
+    write. model: its name, or the class of the user's own network. image_size: side in pixels of the images (N,
+    channels, image_size, image_size); input_size: of their center that the network takes. mean, std: by channel, of
+    images in [0, 1]. levels: of images of more than 8 bits, as the setting has them. policy: the row of the evaluation.
+    hba, torch: the versions that wrote the files.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    format_version: Literal[1] = 1
+    format: Literal["export", "state dict"] = "export"
+    model: str
+    classes: tuple[str, ...]
+    image_size: int
+    input_size: int
+    channels: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    several_labels: bool
+    levels: tuple[float, float] | None
+    test_error_percent: float
+    test_images: int
+    policy: str
+    seed: int
+    epochs: int
+    hba: str = VERSION
+    torch: str | None = version_of("torch")
+
+
+class FromPixels(nn.Module):
+    """A network with its standardization: logits (N, classes) of images uint8 (N, C, S, S)."""
+
+    def __init__(self, network: nn.Module, info: NetworkInfo) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
+        self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
+        # All that measuring depends on: a random resized crop is a center crop then.
+        self.baseline, self.input_size = (
+            Baseline(random_resized_crop=info.input_size != info.image_size),
+            info.input_size,
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        standardize = Standardize(self.get_buffer("mean"), self.get_buffer("std"))
+        inputs = Preprocessing(standardize, self.baseline, self.input_size).measure(as_floats(images))
+        logits: Tensor = self.network(inputs)
+        return logits
+
+
+class KeptNetwork(NamedTuple):
+    """The network of a training, as bytes that any process can write. problem: why it is a state dict, if it is one."""
+
+    content: bytes
+    info: NetworkInfo
+    problem: str = ""
+
+    @staticmethod
+    def of(
+        network: nn.Module,
+        test: Measured,
+        data: EvaluationData,
+        config: EvaluationConfig,
+        own_network: CustomNetwork | None,
+        **row: Any,
+    ) -> "KeptNetwork":
+        """The network after its training, moved to the CPU; data as the training had them. row: policy and seed."""
+        prepared = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
+        images, colors = data.test.opened(), prepared.standardize
+        info = NetworkInfo(
+            model=config.model if own_network is None else own_network.name,
+            classes=tuple(map(printable, data.class_names)),
+            image_size=data.train.image_size,
+            input_size=prepared.image_size,
+            channels=data.train.n_channels,
+            mean=tuple(colors.mean.flatten().tolist()),
+            std=tuple(colors.std.flatten().tolist()),
+            several_labels=is_multi_label(data.train.labels),
+            levels=config.levels,
+            test_error_percent=test.error_percent,
+            test_images=len(images),
+            epochs=config.epochs,
+            **row,
+        )
+        module = FromPixels(network.cpu(), info).eval()
+        ((some, _),) = images.read([torch.arange(min(3, len(images)), device=images.device)])
+        try:
+            return KeptNetwork(exported(module, some.cpu()), info)
+        except Exception as error:
+            # PyTorch raises errors of many kinds for what it cannot export.
+            content = io.BytesIO()
+            torch.save(network.state_dict(), content)
+            return KeptNetwork(content.getvalue(), info.model_copy(update={"format": "state dict"}), reason_of(error))
+
+    def save(self, folder: Path) -> None:
+        """Write network.pt and then network.json, each whole or not at all; an HbaWarning for a state dict."""
+        write_atomically(folder / NETWORK_NAME, lambda file: file.write(self.content))
+        write_text(folder / INFO_NAME, json.dumps(self.info.model_dump(), indent=2) + "\n")
+        if self.problem:
+            text = f"torch.export cannot write this network ({self.problem}); {NETWORK_NAME} has its state dict"
+            warnings.warn(text, HbaWarning, stacklevel=2)
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a network was kept in the folder."""
+    return (folder / NETWORK_NAME).is_file() and (folder / INFO_NAME).is_file()
+
+
+def exported(module: nn.Module, some: Tensor) -> bytes:
+    """The program of a module in eval mode on the CPU, for any number of images from 1 on, as torch.export.save has it.
+
+    some: a few images uint8 (n, C, S, S), for which the program has to find what the module finds, alone and together.
+    Raises any exception for a module that cannot be exported.
+    """
+    content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        example = torch.zeros_like(some[:1]).repeat(2, 1, 1, 1)
+        program = torch.export.export(module, (example,), dynamic_shapes=(batch,), strict=False)
+        for node in program.graph.nodes:
+            # It holds paths of this machine.
+            node.meta.pop("stack_trace", None)
+        torch.export.save(program, content)
+        found, run = module(some), program.module()
+        for one in (run(some), torch.cat([run(image[None]) for image in some])):
+            if not torch.allclose(one, found, rtol=1e-3, atol=1e-3):
+                raise ValueError("the exported program computes something else")
+    return content.getvalue()
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedNetwork:
+    """A network with all that a prediction needs. info: the content of network.json. module: from images uint8 (N, C,
+    S, S) to logits (N, classes), on the CPU.
+    """
+
+    info: NetworkInfo
+    module: Callable[[Tensor], Tensor]
+
+    def __repr__(self) -> str:
+        info = self.info
+        return (
+            f"TrainedNetwork({info.model}, {len(info.classes)} classes, {info.image_size}x{info.image_size} pixels, "
+            f"test error {info.test_error_percent:.2f} %)"
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self.info.classes
+
+    def read(self, path: str | Path) -> Tensor:
+        """An image file as the network takes it, uint8 (3, S, S): as searches and evaluations read it.
+
+        DataError, with the reason, for a file that cannot be read.
+        """
+        if self.info.channels != COLOR:
+            raise DataError(f"the network takes images of {self.info.channels} channels; give them as a tensor")
+        return read_image(Path(path), self.info.image_size, self.info.levels)
+
+    @torch.no_grad()
+    def predict(self, images: Tensor | str | Path | Sequence[str | Path]) -> Tensor:
+        """Probabilities (N, classes) in [0, 1]: of classes that exclude each other, whose sum is 1, or of each of
+        several labels.
+
+        images: paths of image files, which are read in batches, or uint8 (N, C, S, S), as `read` returns them. A single
+        channel is repeated for a network of color images. Raises DataError for an image that cannot be read, and for
+        images of another size.
+        """
+        paths = [images] if isinstance(images, str | Path) else images
+        size, found = measure_batch_size(self.info.image_size), [torch.zeros(0, len(self.classes))]
+        if not isinstance(paths, Sequence):
+            found += [self._probabilities(part) for part in self._checked(paths).split(size)]
+            return torch.cat(found)
+        for first in range(0, len(paths), size):
+            found.append(self._probabilities(torch.stack([self._read(path) for path in paths[first : first + size]])))
+        return torch.cat(found)
+
+    def _read(self, path: str | Path) -> Tensor:
+        try:
+            return self.read(path)
+        except DataError as error:
+            raise DataError(f"cannot read the image {path}: {error}; leave it out") from None
+
+    def _checked(self, images: Any) -> Tensor:
+        tensor = checked_images(images)
+        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], self.info.channels) == (1, COLOR) else tensor
+        shape = (self.info.channels, self.info.image_size, self.info.image_size)
+        if tensor.shape[1:] != shape:
+            raise DataError(f"images must have the shape (N, {', '.join(map(str, shape))}), got {tuple(tensor.shape)}")
+        return tensor
+
+    def _probabilities(self, images: Tensor) -> Tensor:
+        logits = self.module(images)
+        return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
+
+
+def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
+    """The network that `hba auto`, `hba train` or `hba evaluate --keep-network` has left in the folder of a run.
+
+    network: your own network, where torch.export could not write it and network.pt holds its state dict. Load files of
+    people that you trust only: torch.export.load may run code in a file. Raises RunError where the folder holds no
+    network, where its files are broken or of another version of hba, and SettingsError where network is missing.
+    """
+    folder = Path(run)
+    path, described = folder / NETWORK_NAME, folder / INFO_NAME
+    if not is_kept(folder):
+        raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them by hba train POLICY DIR --out RUN")
+    try:
+        info = NetworkInfo.model_validate_json(read_text(described))
+    except pydantic.ValidationError as error:
+        raise RunError(f"{described} is not of this version of hba, {VERSION}: {first_problem(error)}") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{described} cannot be read: {reason_of(error)}") from None
+    if info.format == "export":
+        try:
+            # Of a path that does not end in .pt2, PyTorch would print a warning.
+            with path.open("rb") as file:
+                return TrainedNetwork(info, torch.export.load(file).module())
+        except Exception as error:  # A broken file can make the reader raise anything.
+            raise RunError(f"{path} cannot be read ({reason_of(error)}); torch {info.torch} wrote it") from None
+    if network is None:
+        raise SettingsError(f"{path} holds a state dict: use hba.load_network(RUN, network=YOUR_NETWORK) in Python")
+    own = CustomNetwork(network).fresh(info.seed, 0)
+    try:
+        own.load_state_dict(load_tensors(path))
+    except RuntimeError as error:
+        raise RunError(f"the weights in {path} do not fit the network ({reason_of(error)})") from None
+    return TrainedNetwork(info, FromPixels(own, info).eval())

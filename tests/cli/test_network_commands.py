@@ -1,0 +1,53 @@
+"""hba train and hba predict."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import SMALL, make_images, refusal_of, rows_in, run, said
+
+import hba
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of images, and one of the network that hba train leaves."""
+    folder = tmp_path_factory.mktemp("trained")
+    make_images(folder / "animals")
+    lines = said("train", "overhead", str(folder / "animals"), "--out", str(folder / "run"), "--seed", "5", *SMALL)
+    assert lines[-1] == f"Network: {folder / 'run' / 'network.pt'}; `hba predict {folder / 'run'} IMAGE` uses it"
+    return folder
+
+
+def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
+    names = {file.name for file in (trained / "run").iterdir()}
+    assert names >= {"network.pt", "network.json", "policy.json", "pipeline.py", "results.json", "report.html"}
+    network = hba.load_network(trained / "run")
+    assert (network.info.policy, network.info.seed, network.classes) == ("overhead", 5, ("cats", "dogs"))
+    again = ("train", "overhead", str(trained / "animals"), "--out", str(trained / "run"), "--seed", "5", *SMALL)
+    assert "exists already: add --resume" in refusal_of(*again)
+    assert "trainings: 0 and 1 that are kept" in said(*again, "--resume")[2]
+
+
+def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(trained: Path, tmp_path: Path) -> None:
+    network, folder = hba.load_network(trained / "run"), trained / "animals" / "dogs"
+    files = sorted(folder.iterdir())
+    expected = network.predict(files)
+    (tmp_path / "broken.png").write_text("nothing")
+    done = run("predict", str(trained / "run"), str(folder), str(tmp_path / "broken.png"))
+    assert done.exit_code == 0
+    assert done.stderr == f"left out: {tmp_path / 'broken.png'} (it is not an image of a format that is read)\n"
+    shown = json.loads(run("predict", str(trained / "run"), str(folder), str(tmp_path / "broken.png"), "--json").stdout)
+    assert [one["image"] for one in shown["images"]] == [str(file) for file in files]
+    assert [[*one["probabilities"].values()] for one in shown["images"]] == expected.tolist()
+    assert [one["path"] for one in shown["left_out"]] == [str(tmp_path / "broken.png")]
+    best, other = (network.classes[number] for number in expected[0].argsort(descending=True))
+    (row,) = rows_in(said("predict", str(trained / "run"), str(files[0])))
+    assert row[1:] == [best, f"{expected[0].max():.3f}", f"{other} {expected[0].min():.3f}"]
+    assert shown["images"][0]["class"] == best
+
+
+def test_predict_without_a_network_or_an_image_is_refused(trained: Path, tmp_path: Path) -> None:
+    assert "has no network.pt" in refusal_of("predict", str(trained / "animals"), "cat.png")
+    assert "none of 1 images can be read" in refusal_of("predict", str(trained / "run"), str(tmp_path / "cat.png"))
+    assert "none of 0 images can be read; name" in refusal_of("predict", str(trained / "run"), str(tmp_path))
