@@ -14,7 +14,7 @@ from torch import nn
 from hba.data.config import run_name
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
-from hba.errors import HbaWarning, RunError, ScheduleError, SettingsError
+from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.exports import export
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
@@ -133,7 +133,7 @@ def finished(run: AutoRun) -> AutoResult:
     notes = list(record.notes)
     try:
         export(policy, "torchvision", folder / PIPELINE_NAME)
-    except ScheduleError as error:
+    except HbaError as error:
         notes.append(f"No {PIPELINE_NAME}: {error}")
     answer = results and results.answer
     words_of_answer = answer.sentence if answer else _untested(chosen, record)

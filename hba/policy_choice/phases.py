@@ -183,10 +183,11 @@ class AutoRun:
             against=against,
             network=self.own.get("network"),
             out=folder,
-            resume=folder.is_dir() and any(folder.iterdir()),
+            # A kill may have left a lock, or the network of the first training, before the first result.
+            resume=(folder / RESULTS_NAME).exists(),
             jobs=None if self.cluster else record.n_jobs,
             cluster=self.cluster,
-            # keep_network=True,
+            keep_network=True,
             callback=EvaluationSteps(self.phases, TEST),
             **given,
         )
