@@ -74,17 +74,24 @@ def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
 
 
 def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
-    """The images, and some of each folder, as uint8 (3, size, size), by default of the size that was searched."""
+    """The images, and some of each folder, as uint8 (3, size, size), by default of the size that was searched.
+
+    Those that cannot be read are left out. DataError where none can.
+    """
     size, settings = schedule.provenance.get("image_size"), schedule.provenance.get("settings")
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
     files = [path for one in given for path in (_some_of(one) if one.is_dir() else [one])]
     levels = DataConfig.make({"levels": settings.get("levels")}).levels if isinstance(settings, dict) else None
-    pixels = []
+    pixels, broken = list[Tensor](), list[str]()
     for path in files:
         try:
             pixels.append(read_image(path, size, levels))
         except DataError as error:
-            raise DataError(f"cannot read the image {path}: {error}; name another") from None
+            broken.append(f"{path} ({error})")
+    if not pixels:
+        raise DataError(f"cannot read the image {broken[0]}; name another")
+    if broken:
+        say(f"Left out: {counted(len(broken), 'image')} that cannot be read, the first is {broken[0]}")
     return pixels
 
 

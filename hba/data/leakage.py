@@ -114,8 +114,11 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 
 
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
-    """file: its path or its content. known_as: class and name. DataError where the file is not there any more."""
-    size = len(file) if isinstance(file, bytes) else size_of(file)
+    """file: its path or its content; one that is not there any more has no content. known_as: class and name."""
+    try:
+        size = len(file) if isinstance(file, bytes) else file.stat().st_size
+    except OSError:
+        return ImageHash(0, None)
     key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()
     source = _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file
     return ImageHash(int.from_bytes(key, "little"), source)

@@ -59,7 +59,9 @@ def find_source(config: DataConfig) -> Source:
         "saved": lambda: saved_source(place, columns),
         "table": lambda: table_source(place, columns, config.label_separator, config.skip_broken),
     }
-    skip_broken = config.skip_broken or kind == "prepared"
+    # What prepare has left out is known. A data set by name is complete, and not read once more to find broken images.
+    of_kind = {"prepared": True, "builtin": config.skip_broken or False}
+    skip_broken = of_kind.get(kind, config.skip_broken)
     how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
     source = readers[kind]().map(lambda pool: replace(pool, **how))
     return source if config.classes is None else keep_classes(source, config.classes)
@@ -136,7 +138,9 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Imag
         raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
     n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
     is_streamed = n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
-    return StreamedImages.of(pool, config.workers) if is_streamed and pool.items.can_stream else pool.read(on_read)
+    if is_streamed and pool.items.can_stream:
+        return StreamedImages.of(pool, config.workers, on_read)
+    return pool.read(on_read)
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from hba.data.images import Batch, Colors, Images, mean_and_std
+from hba.data.images import Batch, Colors, Images, OnRead, mean_and_std
 from hba.data.pool import Pool, broken_image
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import local_shard
@@ -99,9 +99,9 @@ class StreamedImages(Images):
     left_out: tuple[SkippedFile, ...] = ()
 
     @staticmethod
-    def of(pool: Pool, workers: int | None = None) -> "StreamedImages":
-        """The images of a pool. Where it skips broken images, all are read once to find them."""
-        broken = pool.find_broken() if pool.skip_broken else {}
+    def of(pool: Pool, workers: int | None = None, on_read: OnRead | None = None) -> "StreamedImages":
+        """The images of a pool. Where broken images may be left out, all are read once to find them."""
+        broken = {} if pool.skip_broken is False else pool.find_broken(on_read)
         chosen, n_workers = pool.without(broken), default_workers() if workers is None else workers
         return StreamedImages(chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values()))
 

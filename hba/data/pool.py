@@ -20,6 +20,7 @@ from hba.data.labels import is_multi_label, numbered
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import Levels, SkippedFile, is_deep, opened, read_image, to_8_bits
 from hba.errors import DataError
+from hba.utils.text import first_of
 
 N_READERS = 8
 """Threads that read images into memory."""
@@ -29,6 +30,9 @@ CHECKED = 100
 """Images that are looked at to check levels."""
 NEARLY_BLACK = 25
 """Of 255; images of 12 bits on a scale of 16 bits end at 16."""
+FEW_BROKEN = 5
+BROKEN_SHARE = 0.01
+"""By default, at most so many images of a part are left out, whichever is more."""
 
 ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 """Images uint8 (B, C, H, W), and the places of those that could not be read, which are black, with the reasons."""
@@ -116,8 +120,8 @@ class FileItems(Items):
 class Pool(Dataset[ReadPart]):
     """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
 
-    unused: files that are no images. image_size: side in pixels that images are read with. skip_broken: omit unreadable
-    images and report them, instead of DataError. levels: see reading.py.
+    unused: files that are no images. image_size: side in pixels that images are read with. skip_broken: leave out any
+    number of unreadable images, or none, or for None a few; more are a DataError. levels: see reading.py.
     """
 
     items: Items
@@ -125,7 +129,7 @@ class Pool(Dataset[ReadPart]):
     numbers: np.ndarray
     unused: tuple[SkippedFile, ...] = ()
     image_size: int = 32
-    skip_broken: bool = False
+    skip_broken: bool | None = None
     levels: Levels | None = None
 
     def __len__(self) -> int:
@@ -156,11 +160,18 @@ class Pool(Dataset[ReadPart]):
         return replace(kept, labels=np.searchsorted(classes, kept.labels))
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
-        """The images but those at the places of broken ones. DataError where none is left."""
-        if len(broken) == len(self):
-            first = "".join(f", {item.path} first" for item in [*broken.values()][:1])
-            raise DataError(f"none of {len(self)} images could be read{first}")
-        return self.take(np.setdiff1d(np.arange(len(self)), list(broken))) if broken else self
+        """The images but those at the places of broken ones. DataError where none is left, or none of a class."""
+        if not broken:
+            return self
+        kept = self.take(np.setdiff1d(np.arange(len(self)), list(broken)))
+        if not len(kept):
+            raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
+        if not is_multi_label(self.labels) and (lost := np.setdiff1d(self.labels, kept.labels)).size:
+            path = next(item.path for place, item in broken.items() if self.labels[place] == lost[0])
+            raise DataError(
+                f"no image of the class of {path} could be read in its split; mend one, or choose classes without it"
+            )
+        return kept
 
     def check_levels(self) -> None:
         """DataError where, of CHECKED evenly spread images, most of more than 8 bits are nearly black or white.
@@ -181,15 +192,17 @@ class Pool(Dataset[ReadPart]):
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
 
-        Several threads read. on_read: called after each part. DataError for a broken image without skip_broken.
+        Several threads read. on_read: called after each part. DataError where more are broken than may be left out.
         """
+        most, lost = most_left_out(len(self), self.skip_broken), list[SkippedFile]()
         starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
         try:
             parts = threads.map(self.__getitem__, (self.numbers[start : start + AT_ONCE] for start in starts))
             for start, (images, broken) in zip(starts, parts, strict=True):
-                if broken and not self.skip_broken:
-                    raise broken_image(broken[0][1])
+                lost += [item for _, item in broken]
+                if len(lost) > most:
+                    raise too_many_broken(lost, start + len(images), len(self)) if most else broken_image(lost[0])
                 yield start, images, {start + place: item for place, item in broken}
                 if on_read is not None:
                     on_read(start + len(images), len(self))
@@ -209,11 +222,11 @@ class Pool(Dataset[ReadPart]):
             images = images[np.setdiff1d(np.arange(len(self)), list(broken))]
         return LabelledImages(images, labels, tuple(broken.values()))
 
-    def find_broken(self) -> dict[int, SkippedFile]:
+    def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
         """The images that cannot be read, by place; all are read, where the items do not know their broken ones."""
         known = self.items.known_broken
         if known is None:
-            return {place: item for _, _, lost in self.read_parts() for place, item in lost.items()}
+            return {place: item for _, _, lost in self.read_parts(on_read) for place, item in lost.items()}
         return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
 
 
@@ -275,6 +288,20 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: 
 
     val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
     return Source(str(data), names, pool("train"), val, test, facts=trained.facts)
+
+
+def most_left_out(n_images: int, skip_broken: bool | None) -> int:
+    """How many of the images may be left out because they cannot be read."""
+    if skip_broken is None:
+        return max(FEW_BROKEN, int(BROKEN_SHARE * n_images))
+    return n_images if skip_broken else 0
+
+
+def too_many_broken(lost: Sequence[SkippedFile], n_read: int, n_images: int) -> DataError:
+    """The first of n_images have been read."""
+    read = f"{n_images:,} images" if n_read == n_images else f"the first {n_read:,} of {n_images:,} images"
+    named = first_of([f"{item.path} ({item.reason})" for item in lost])
+    return DataError(f"cannot read {len(lost):,} of {read}: {named}; mend or remove them, or use --skip-broken")
 
 
 def broken_image(item: SkippedFile) -> DataError:

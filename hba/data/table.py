@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hba.data.labels import class_name, split_role
-from hba.data.pool import FileItems, Part, Source, source_of
+from hba.data.pool import FileItems, Part, Source, most_left_out, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
 from hba.utils.files import reason_of
@@ -46,7 +46,7 @@ def find_column(role: Role, columns: Columns, there: Sequence[str], data: object
     raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}")
 
 
-def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool) -> Source:
+def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool | None) -> Source:
     """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
 
     Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
@@ -112,19 +112,19 @@ def _read(file: Path) -> Any:
     return table.astype(object).where(table.notna(), None)
 
 
-def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool, fact: str) -> Part:
-    """The images of one split, sorted by class and path. DataError for a missing one, unless it may be omitted."""
+def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | None, fact: str) -> Part:
+    """The images of one split, sorted by class and path. DataError for missing ones, unless they may be left out."""
     paths = sorted(part, key=lambda path: (part[path], path.parts))
-    missing = [path for path in paths if not path.is_file()]
-    found = [path for path in paths if path not in set(missing)] if missing else paths
-    if missing and not (skip_broken and found):
-        raise DataError(
-            f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be found, such as {missing[0]}; "
-            f"mend the table, whose paths begin at {file.parent}, or use --skip-broken"
-        )
+    found = [path for path in paths if path.is_file()]
+    missing = [str(path) for path in sorted({*paths} - {*found})]
+    text = f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be found: {first_of(missing)}"
+    if len(missing) > most_left_out(len(paths), skip_broken) or not found:
+        raise DataError(f"{text}; mend the table, whose paths begin at {file.parent}, or use --skip-broken")
+    if lost := {name for path in paths for name in part[path]} - {name for path in found for name in part[path]}:
+        raise DataError(f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or remove this class")
     classes, folder = [part[path] for path in found], Path(os.path.commonpath([path.parent for path in found]))
     items = FileItems.of(folder, found, list(map(", ".join, classes)))
-    return Part(items, classes, tuple(SkippedFile(str(path), "no such file") for path in missing), facts=(fact,))
+    return Part(items, classes, tuple(SkippedFile(path, "no such file") for path in missing), facts=(fact,))
 
 
 def saved_source(folder: Path, columns: Columns) -> Source:

@@ -103,7 +103,8 @@ def stored_results(
     own_network, start = rows[0].own_network, rows[0].start
     check_same("pretrained weights", stored.pretrained, start and start.sha256, folder)
     for name in EvaluationConfig.model_fields:
-        if name not in (*FREE_SETTINGS, "model"):
+        # What skip_broken has left out is part of the hash of the images.
+        if name not in (*FREE_SETTINGS, "model", "skip_broken"):
             check_same(name, getattr(before, name), getattr(config, name), folder)
     network = config.model if own_network is None else own_network.definition
     check_same("network", stored.own_network or before.model, network, folder)

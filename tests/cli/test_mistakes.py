@@ -70,7 +70,8 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         ("search images --train-size 23", "images"),
         ("search one", "one"),
         ("search a.png", "a.png"),
-        ("search broken --out new", "--skip-broken"),
+        ("search broken --out new", "cats"),
+        ("search broken --out new --no-skip-broken", "--skip-broken"),
         ("evaluate digits one", "one"),
         ("show digts", "did you mean digits"),
         ("show broken.json", "broken.json"),
@@ -106,7 +107,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     make_images(tmp_path / "images")
     make_images(tmp_path / "broken")
-    (tmp_path / "broken" / "cats" / "0.png").write_bytes(b"\x89PNG")
+    for path in (tmp_path / "broken" / "cats").iterdir():
+        path.write_bytes(b"\x89PNG")
     (tmp_path / "one").mkdir()
     small_schedule().save("a.json")
     Image.new("RGB", (9, 9)).save("a.png")

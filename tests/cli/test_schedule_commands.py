@@ -144,7 +144,13 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(monkeypatc
     monkeypatch.setattr("hba.cli.schedules.draw_augmented", note)
     assert said("apply", "a.json", "images", "--out", "b.png")[0].startswith("6 of the 60 images")
     said("apply", "a.json", "images/bees/1.png", "--out", "b.png", "--epoch", "1", "--image-size", "40")
-    assert drawn == [(1, 6, 24), (0, 1, 40)]
+    for broken in ("images/ants/0.png", "images/cats/9.png"):
+        Path(broken).write_bytes(b"no image")
+    lines = said("apply", "a.json", "images", "--out", "b.png")
+    assert lines[1].startswith("Left out: 2 images that cannot be read, the first is images/ants/0.png (")
+    said("apply", "a.json", "images/cats/9.png", "images/bees/1.png", "--out", "b.png")
+    assert "images/ants/0.png" in run("apply", "a.json", "images/ants/0.png", "--out", "b.png").stderr
+    assert drawn == [(1, 6, 24), (0, 1, 40), (1, 4, 24), (1, 1, 24)]
 
 
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:

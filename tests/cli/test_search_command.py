@@ -156,12 +156,14 @@ def test_searches_with_several_seeds_are_compared_and_resumed() -> None:
         assert "several/seed-0" in refusal(*command)
 
 
-def test_a_broken_image_can_be_skipped() -> None:
+def test_a_few_broken_images_are_left_out() -> None:
     for number in range(5):
         Path(f"pets/dogs/{number}.png").write_bytes(b"no image")
-    assert "--skip-broken" in refusal("search", "pets", "--out", "new", *SMALL)
-    said("search", "pets", "--out", "new", "--skip-broken", *SMALL)
-    assert 1 <= hba.load_policy("new").provenance["skipped_images"] <= 5
+    assert "--skip-broken" in refusal("search", "pets", "--out", "new", "--no-skip-broken", *SMALL)
+    lines = said("search", "pets", "--out", "new", *SMALL)
+    n_broken = hba.load_policy("new").provenance["skipped_images"]
+    assert 1 <= n_broken <= 5
+    assert f"{n_broken} files left out: new/left_out.csv" in lines[0]
 
 
 @pytest.mark.parametrize("kind", ["table", "prepared", "pretrained", "tuned"])

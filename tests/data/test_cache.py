@@ -95,7 +95,7 @@ hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, on_read=lambd
     good = (folder / "dog" / "002.png").read_bytes()
     (folder / "dog" / "002.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"002\.png"):
-        prepare(folder, out, image_size=SIZE)
+        prepare(folder, out, image_size=SIZE, skip_broken=False)
     with pytest.raises(DataError):
         load_search_data(config_of(out))
     (folder / "dog" / "002.png").write_bytes(good)

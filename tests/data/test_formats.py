@@ -93,12 +93,21 @@ def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Pat
     broken, gone = (tmp_path / shown[number].path for number in (0, 1))
     broken.write_bytes(b"no image")
     with pytest.raises(DataError, match=f"{broken} .*--skip-broken"):
-        load_search_data(config_of(data))
+        load_search_data(config_of(data, skip_broken=False))
     gone.unlink()
     with pytest.raises(DataError, match=f"{gone}"):
+        load_search_data(config_of(data, skip_broken=False))
+    for skip_broken in (None, True):
+        left_out = load_search_data(config_of(data, skip_broken=skip_broken)).left_out
+        assert {Path(item.path) for item in left_out} == {broken, gone}
+    for one in (shown[0], *shown[2:5]):
+        (tmp_path / one.path).unlink()
+    with pytest.raises(DataError, match=r"5 of the 20 images .* leaves none of the class '10'"):
+        load_search_data(config_of(data, skip_broken=True))
+    for one in shown[5:8]:
+        (tmp_path / one.path).unlink()
+    with pytest.raises(DataError, match=r"8 of the 20 images .*png, .*png, .*png and 5 more; .*--skip-broken"):
         load_search_data(config_of(data))
-    left_out = load_search_data(config_of(data, skip_broken=True)).left_out
-    assert {Path(item.path) for item in left_out} == {broken, gone}
 
 
 def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:

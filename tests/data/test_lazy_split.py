@@ -68,7 +68,14 @@ def test_no_test_image_is_opened_before_the_last_step_of_the_first_training(
 ) -> None:
     events = Events(monkeypatch)
     result = hba.evaluate(
-        INVERT, write_folder(tmp_path / "images"), callback=events, stream=stream, workers=0, **SETTINGS
+        INVERT,
+        write_folder(tmp_path / "images"),
+        callback=events,
+        stream=stream,
+        workers=0,
+        # Else, streamed images are read once more to find broken ones.
+        skip_broken=False,
+        **SETTINGS,
     )
     assert events.before_first("test").count("step") == N_STEPS
     assert events.before_first("done").count("test") == 8
