@@ -21,6 +21,7 @@ class StrictPage(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
+        self.within: list[tuple[str, str]] = []
         self.tables: list[list[list[str]]] = []
         assert text.startswith("<!doctype html>")
         self.feed(text)
@@ -51,7 +52,8 @@ class StrictPage(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:
             self.texts.append(data)
-        if self.open and self.open[-1] in ("td", "th"):
+            self.within.append((self.open[-1] if self.open else "", data))
+        if [tag for tag in self.open if tag != "span"][-1:] in (["td"], ["th"]):
             self.tables[-1][-1][-1] += data
 
     @property
@@ -75,6 +77,10 @@ class StrictPage(HTMLParser):
             assert kind == f"data:image/{str(picture.format).lower()}"
             found.append(picture.convert("RGB"))
         return found
+
+    def headings(self, level: int) -> list[str]:
+        """Texts of the headings of a level, as far as they stand in no other tag."""
+        return [text.strip() for tag, text in self.within if tag == f"h{level}" and text.strip()]
 
     def table_with(self, heading: str) -> list[list[str]]:
         """The table whose first row has this heading."""

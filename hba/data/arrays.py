@@ -86,6 +86,9 @@ class ArrayItems(Items):
         is_fit = pixels.shape[1:] == (image_size, image_size)
         return torch.tensor(pixels) if is_fit else self.resize(pixels, image_size)
 
+    def side(self, number: int) -> int:
+        return min(self.images.shape[2:])
+
     def deep(self, number: int) -> np.ndarray | None:
         return None if self.images.dtype == np.uint8 else self.images[number]
 

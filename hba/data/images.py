@@ -150,7 +150,8 @@ class _Data:
 
     not_images: other files that were found among the images. facts: sentences on how the data were read. listing: the
     pools of the images of a search, or of those of a test, unless these are the caller's own or a data set by name.
-    DataError for images and labels that do not fit together.
+    train_pool: the pool that the training images were read from, under the same condition. DataError for images and
+    labels that do not fit together.
     """
 
     name: str
@@ -159,6 +160,7 @@ class _Data:
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
     facts: tuple[str, ...] = field(default=(), kw_only=True)
     listing: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+    train_pool: Any = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))

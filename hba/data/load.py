@@ -91,6 +91,7 @@ def load_search_data(
         facts=source.facts,
         test_images=n_test if dataset is None else None,
         listing=None if config.data in DATASET_NAMES else (train, val),
+        train_pool=None if config.data in DATASET_NAMES else train,
     )
 
 
@@ -121,7 +122,7 @@ def load_evaluation_data(
         tested = splits.test()
         test = LazySplit(lambda: _read(tested, config), len(tested))
         how["not_images"] += tested.unused
-        how["listing"] = None if config.data in DATASET_NAMES else (tested,)
+        how |= {} if config.data in DATASET_NAMES else {"listing": (tested,), "train_pool": train}
     images = _read(train, config, on_read)
     if with_val and source.val is not None:
         val = _read(source.val, config, on_read)

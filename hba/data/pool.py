@@ -43,7 +43,8 @@ class Items(Protocol):
 
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: by number,
     those that cannot be read; None where only reading them would tell. name: what messages call the image. read: uint8
-    (n_channels, image_size, image_size); DataError, with the reason only, where the image cannot be read. deep: the
+    (n_channels, image_size, image_size); DataError, with the reason only, where the image cannot be read. side: of the
+    image as it is stored, the shorter one, in pixels; DataError likewise. deep: the
     levels of an image of more than 8 bits; None for others, and for one that cannot be read. fingerprint: the beginning
     of a hash of images to be streamed, without reading any.
     """
@@ -56,6 +57,7 @@ class Items(Protocol):
     def n_channels(self) -> int: ...
     def name(self, number: int) -> str: ...
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor: ...
+    def side(self, number: int) -> int: ...
     def deep(self, number: int) -> np.ndarray | None: ...
     def hash(self, number: int) -> ImageHash: ...
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
@@ -99,6 +101,10 @@ class FileItems(Items):
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         return read_image(self.file(number), image_size, levels)
+
+    def side(self, number: int) -> int:
+        with opened(self.file(number)) as image:
+            return min(image.size)
 
     def deep(self, number: int) -> np.ndarray | None:
         with contextlib.suppress(DataError), opened(self.file(number)) as image:

@@ -5,25 +5,21 @@ page from light to dark. Texts stay texts, in the page's font. Matplotlib is imp
 """
 
 import base64
-import dataclasses
 import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.report.race import RaceFindings
-from hba.report.results import EvaluationResult
-from hba.report.samples import Samples
-from hba.schedule.pictures import COLORS, Panel, augmented_copies, shown
-from hba.schedule.schedule import Schedule
-from hba.schedule.summary import key_epochs, spaced
-from hba.utils.text import counted, points
+from hba.report.samples import LARGEST_NATIVE
+from hba.schedule.pictures import COLORS, Panel
+from hba.schedule.summary import spaced
+from hba.utils.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +45,9 @@ STYLE: dict[Any, Any] = {
     # Without it, names in the file are random.
     "svg.hashsalt": "hba",
 }
-N_COPIES = 3
+LARGEST_PIXELATED = 64
+"""Side of images whose pixels are shown as squares."""
+JPEG: Mapping[str, Any] = {"jpeg": {"quality": 90, "subsampling": 0}}
 
 
 def svg(draw: Callable[["Figure"], None], description: str, width: float, height: float) -> Markup:
@@ -93,30 +91,19 @@ def panel_figure(panel: Panel, n_epochs: int) -> Markup:
     return svg(draw, words, 2.35, 1.5)
 
 
-def augmented_images(schedule: Schedule, samples: Samples) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """The images as `hba apply` augments them in the first, the middle and the last epoch.
-
-    Title of each epoch, and row by row the address of the content, the class and the caption of an image and its
-    copies.
-    """
-    if len(schedule.fill) > 1:
-        # Operations for any number of channels treat each alone, so those that are shown are enough.
-        schedule = dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
-    for epoch in key_epochs(schedule):
-        rows = augmented_copies(schedule, samples.images, epoch=epoch, n_copies=N_COPIES, seed=0)
-        cells = [
-            (_png(shown(pixels)), name, caption)
-            for image, name, copies in zip(samples.images, samples.class_names, rows, strict=True)
-            for pixels, caption in ((image / 255, name), *copies)
-        ]
-        yield f"Epoch {epoch + 1}" if schedule.epochs > 1 else "", cells
-
-
-def _png(levels: Tensor) -> str:
-    """A data URL."""
+def picture(image: Tensor) -> str:
+    """An image (C, H, W), float in [0, 1], as a data URL: PNG for one whose pixels can be seen, else JPEG."""
+    if max(image.shape) > LARGEST_NATIVE:
+        image = TF.resize(image, [LARGEST_NATIVE], max_size=LARGEST_NATIVE + 1)
+    kind = "png" if is_pixelated(image) else "jpeg"
     file = io.BytesIO()
-    TF.to_pil_image(levels).save(file, format="PNG")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    TF.to_pil_image((image.clamp(0, 1) * 255).round().byte()).save(file, format=kind, **JPEG.get(kind, {}))
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def is_pixelated(image: Tensor) -> bool:
+    """Whether the pixels of an image are shown as squares."""
+    return max(image.shape) <= LARGEST_PIXELATED
 
 
 def printable(text: str) -> str:
@@ -144,7 +131,8 @@ def metrics_figure(
             axes.plot(*zip(*joined, strict=True), dot, linestyle="-", color=color, label=label)
         for end in ends[:-1]:
             axes.axvline(end + 0.5, color=RULE, linewidth=0.8)
-        axes.set_ylim(bottom=0)
+        highest = max(max(line.values()) for line in lines.values())
+        axes.set_ylim(0, 1.05 * highest or 1)
         axes.spines["right"].set_visible(False)
         axes.set_xlabel("epoch")
         axes.locator_params(axis="x", integer=True)
@@ -152,57 +140,3 @@ def metrics_figure(
 
     last = ", ".join(f"{name} {line[max(line)]:.{digits}f} after epoch {max(line)}" for name, line in lines.items())
     return svg(draw, f"{title} over epochs: {last}", 4.7, 2.4)
-
-
-def differences_figure(results: EvaluationResult) -> Markup | None:
-    """The error of the schedule minus that of each row, with its interval; None where there are no pairs."""
-    found = {name: one for name, one in results.differences.items() if one is not None}
-    if not found:
-        return None
-    rows = {}
-    for name, one in found.items():
-        low, high = one.interval or (one.mean, one.mean)
-        rows[name] = (one.mean, low, high, BETTER if high < 0 else WORSE if low > 0 else MUTED)
-    words = "; ".join(
-        f"the schedule minus {name}: {points(one.mean, one.interval)} points" for name, one in found.items()
-    )
-    return intervals_figure(rows, f"{printable(results.rows[0].name)} minus this, points", words)
-
-
-def intervals_figure(
-    rows: Mapping[str, tuple[float, float, float, str]], label: str, words: str, limit: float = 0.0
-) -> Markup:
-    """A dot and an interval for each name. rows: the number, both ends and the color. limit: where a line stands."""
-
-    def draw(figure: "Figure") -> None:
-        figure.set_layout_engine("constrained")
-        axes = figure.subplots()
-        for place, (number, low, high, color) in enumerate(rows.values()):
-            axes.plot([low, high], [place, place], color=color, linewidth=2)
-            axes.plot(number, place, "o", color=color, ms=4)
-        axes.axvline(limit, color=INK, linewidth=0.8)
-        axes.set_xlabel(label)
-        axes.set_yticks(range(len(rows)), [printable(name) for name in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.grid(axis="x", color=RULE, linewidth=0.5)
-        axes.spines["right"].set_visible(False)
-
-    return svg(draw, words, 4.7, 0.6 + 0.32 * len(rows))
-
-
-def race_figures(found: RaceFindings) -> dict[str, Markup]:
-    """Of symmetries and of forks, with what is taken in green; bars reach one standard error to either side."""
-    made, of_symmetries = {}, (100, "lost of what was learned, %", 100 * found.largest_gap)
-    for kind, measured, taken, (scale, label, limit) in (
-        ("symmetries", found.symmetries, found.taken, of_symmetries),
-        ("forks", found.forks, (found.winner,), (1, "validation loss minus that of none, nats", 0.0)),
-    ):
-        rows, words = {}, []
-        for name, (number, error) in measured.items():
-            if math.isfinite(number + error):
-                ends = (scale * (number - error), scale * (number + error))
-                rows[name] = (scale * number, *ends, BETTER if name in taken else MUTED)
-                words.append(f"{name}: {scale * number:.3f} ({ends[0]:.3f} to {ends[1]:.3f})")
-        if rows:
-            made[kind] = intervals_figure(rows, label, "; ".join(words), limit)
-    return made

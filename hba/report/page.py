@@ -11,27 +11,29 @@ from markupsafe import Markup
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
-from hba.report import figures, findings, tables
+from hba.operations.operation import MIXING
+from hba.report import dots, examples, figures, findings, tables
 from hba.report.race import RaceFindings, leg_ends
-from hba.report.results import EvaluationResult
-from hba.report.run import EVALUATED_NAME, Run, SearchFiles
-from hba.report.samples import SAMPLES_NAME, Samples
-from hba.schedule.library import POLICY_NAME
+from hba.report.results import RESULTS_NAME, EvaluationResult
+from hba.report.run import CONFIG_NAME, EVALUATED_NAME, Run, SearchFiles
+from hba.report.samples import Samples
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import not_shown, reach
+from hba.schedule.summary import is_of_text, reach
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
 SHOWN_CLASSES = 10
-LARGEST_PIXELATED = 64
-"""Side of images whose pixels are shown as squares."""
+SHOWN_FILES = 10
+MUCH_SMALLER = 1.5
+SIGNS = {"better": "✓", "no difference shown": "≈", "worse": "✗", "not compared yet": "?"}
+"""Of the kinds of answers, beside their colour."""
 
 
 def write_report(run: str | Path) -> Path:
-    """Write report.html into the folder of a search or an evaluation, from its files; return where it is.
+    """Write report.html into the folder of a search, an evaluation or `hba auto`, from its files; return where it is.
 
     One file that needs no other and no network. Raises RunError where the folder holds no run, where its files are
     broken, and where it cannot be written; ScheduleError for a schedule that breaks its format.
@@ -41,16 +43,19 @@ def write_report(run: str | Path) -> Path:
     return folder / REPORT_NAME
 
 
-def report_at_the_end(folder: Path, samples: Callable[[], Samples], evaluated: Schedule | None = None) -> Path | None:
+def report_at_the_end(
+    folder: Path, samples: Callable[[], Mapping[str, Samples]], evaluated: Schedule | None = None
+) -> Path | None:
     """The report of a run that has just ended, whose other files are written; None where that failed.
 
-    samples: gives images of the run, which are kept beside it. evaluated: the schedule of an evaluation, kept too.
-    A failure becomes an HbaWarning; nothing is raised, because the run itself is complete.
+    samples: gives images of the run by the name of the file in which they are kept. evaluated: the schedule of an
+    evaluation, kept too. A failure becomes an HbaWarning; nothing is raised, because the run itself is complete.
     """
     try:
         if evaluated is not None:
             evaluated.save(folder / EVALUATED_NAME)
-        samples().save(folder / SAMPLES_NAME)
+        for name, one in samples().items():
+            one.save(folder / name)
         return write_report(folder)
     except Exception as error:
         # Any error at all: images may be of any kind, and hours of work stand behind.
@@ -72,12 +77,26 @@ def page_of(run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["picture"], environment.tests["pixelated"] = figures.picture, figures.is_pixelated
+    kind, sentence, details = _answer(run)
     page = environment.get_template("report.html.j2").render(
         title=_title(run),
-        standfirst="" if run.search is None else _standfirst(run.search),
-        schedule=None if run.schedule is None else _schedule_part(run.schedule, run.samples),
-        search=None if run.search is None else _search_part(run.folder, run.search),
+        kind=kind,
+        sign=SIGNS[kind],
+        answer=sentence,
+        details=details,
         evaluation=None if run.results is None else _evaluation_part(run.results),
+        auto=_auto_part(run.auto) if run.auto else None,
+        policy=None if run.schedule is None else _policy_part(run.schedule, run.samples, run.native),
+        race=None if run.search is None else _race_part(run.search.schedule),
+        losses=[] if run.search is None else list(_losses(run.search)),
+        has_legs=run.search is not None and bool(leg_ends(run.search.schedule.provenance)),
+        left_out=run.left_out[:SHOWN_FILES],
+        n_left_out=len(run.left_out),
+        paste=None if run.schedule is None else _paste_part(run, run.schedule),
+        network=run.network,
+        again=list(_commands(run)),
+        made=list(_made(run)),
         style=(folder / "page.css").read_text(encoding="utf-8"),
         folder=str(run.folder),
         version=VERSION,
@@ -85,17 +104,46 @@ def page_of(run: Run) -> str:
     return figures.printable(page.lstrip())
 
 
+def _data_of(run: Run) -> str:
+    if run.results is not None:
+        return display_name(str(run.results.settings.get("data")))
+    dataset = run.schedule and run.schedule.provenance.get("dataset")
+    return display_name(str(dataset)) if dataset else run.folder.resolve().name
+
+
 def _title(run: Run) -> str:
-    if run.results is not None and run.search is None:
-        data = display_name(str(run.results.settings.get("data")))
-        return f"Does the schedule “{run.results.rows[0].name}” help on {data}?"
-    assert run.schedule is not None
-    dataset = run.schedule.provenance.get("dataset")
-    return f"Schedule for {display_name(str(dataset)) if dataset else run.folder.resolve().name}"
+    if run.auto:
+        return f"What to use for {_data_of(run)}"
+    if run.results is not None:
+        return f"Does the schedule “{run.results.rows[0].name}” help on {_data_of(run)}?"
+    return f"What a search found for {_data_of(run)}"
 
 
-def _standfirst(search: SearchFiles) -> str:
-    """One or two sentences under the title."""
+def _answer(run: Run) -> tuple[str, str, str]:
+    """The kind of the answer, the answer in one or two sentences, and what is to be said in smaller letters."""
+    if run.results is not None and (found := run.results.verdict) is not None:
+        # Numbers have no blank after their point.
+        sentence, end, details = str(found).removeprefix("Verdict: ").partition(". ")
+        return found.kind, sentence[:1].upper() + sentence[1:] + end.strip(), details
+    if run.auto:
+        return "not compared yet", str(run.auto.get("answer", "")), ""
+    if run.search is None:
+        return "not compared yet", "There is nothing to compare yet.", ""
+    return "not compared yet", _found(run.search.schedule), _origin(run.search)
+
+
+def _found(schedule: Schedule) -> str:
+    """What a search alone can say."""
+    race = RaceFindings.of(schedule.provenance)
+    shares = reach(schedule, schedule.epochs - 1).shares
+    most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
+    tuned = [one.name for one in schedule.space.regularizers]
+    what = race.taken if race is not None and race.taken else [*most, *([] if most else tuned)]
+    return f"Found: {first_of(list(what)) or 'no augmentation'}. Whether it helps is not known before it is compared."
+
+
+def _origin(search: SearchFiles) -> str:
+    """How the schedule was found."""
     origin = search.schedule.provenance
     n_epochs, legs = count_of(origin.get("epochs_finished")) or search.schedule.epochs, leg_ends(origin)
     steps, seconds = count_of(origin.get("policy_steps")), number_of(origin.get("wall_seconds"), 0, 1e9)
@@ -107,48 +155,63 @@ def _standfirst(search: SearchFiles) -> str:
     return f"Found by {by} in {', '.join(found)}.{stopped}"
 
 
-def _schedule_part(schedule: Schedule, samples: Samples | None) -> dict[str, Any]:
+def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
+    found = tables.confused(results)
+    return {
+        "first": results.rows[0].name,
+        "caption": f"Test error{error_in_words(results.error)} after the last of {results.settings.get('epochs')} "
+        f"epochs: {results.model}, {results.train_images:,} training and {results.test_images:,} test images",
+        "dots": dots.error_dots(results),
+        "has_intervals": any(one is not None and one.interval for one in results.differences.values()),
+        "balanced": dots.error_dots(results, "balanced_accuracy") if found and found.is_uneven else None,
+        "numbers": [
+            table
+            for measure in tables.MEASURES
+            if (measure != "balanced_accuracy" or (found and found.is_uneven))
+            and (table := tables.measured_table(results, measure))
+        ],
+        "confused": found,
+    }
+
+
+def _auto_part(auto: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "plan": list(map(str, auto.get("plan") or ())),
+        "contest": dots.contest_dots(auto.get("rows") or (), auto.get("chosen")),
+        "notes": list(map(str, auto.get("notes") or ())),
+    }
+
+
+def _policy_part(schedule: Schedule, samples: Samples | None, native: Samples | None) -> dict[str, Any]:
     space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
-    title, changed = findings.change_table(schedule)
     notes = {one.name: findings.share_of(one, shares) for one in space.operations}
     drawn = [
         (one.stage, one.name, notes.get(one.name, ""), one.ends, figures.panel_figure(one, schedule.epochs))
         for one in panels(schedule)
+        if one.name not in notes or not findings.is_single(schedule)
     ]
+    shown = samples if samples is not None and space.acts_on_images else None
+    is_larger = shown and native and native.images[0].shape[-1] > MUCH_SMALLER * shown.images[0].shape[-1]
+    of_race = getattr(RaceFindings.of(schedule.provenance), "sentences", [])
     return {
-        "operations": [panel for panel in drawn if panel[1] in notes and not findings.is_single(schedule)],
+        "examples": list(examples.operation_examples(schedule, shown, native)) if shown else [],
+        "together": examples.together(schedule, shown, native if is_larger else None) if shown else [],
+        "size": "x".join(map(str, shown.images[0].shape[1:])) if shown else "",
+        "operations": [panel for panel in drawn if panel[1] in notes],
         "regularizers": [panel for panel in drawn if panel[1] not in notes],
         "is_mixed": bool(space.mixing),
         "has_walk": bool(space.walk),
         "has_spread": bool(schedule.spread.any()),
+        "numbers": findings.policy_table(schedule),
         "tuned": findings.regularizer_table(schedule),
-        "changed_title": title,
-        "changed": changed,
-        "images": list(figures.augmented_images(schedule, samples)) if samples and space.acts_on_images else [],
-        "are_small": samples is not None and max(samples.images[0].shape) <= LARGEST_PIXELATED,
-        "not_shown": ", ".join(not_shown(space)),
+        "reach": findings.reach_line(schedule, schedule.epochs - 1) if space.operations else "",
+        "lines": [line for line in findings.schedule_lines(schedule) if line not in of_race],
     }
 
 
-def _search_part(folder: Path, search: SearchFiles) -> dict[str, Any]:
-    schedule, origin = search.schedule, search.schedule.provenance
-    facts = []
-    if "train_images" in origin and "val_images" in origin:
-        counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
-        facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
-    if names := origin.get("class_names"):
-        facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
-    race = RaceFindings.of(origin)
-    of_race = [] if race is None else race.sentences
-    return {
-        "race": None if race is None else {"sentences": of_race, **figures.race_figures(race)},
-        "has_legs": bool(leg_ends(origin)),
-        "losses": list(_losses(search)),
-        "trust": [line for line in findings.schedule_lines(schedule) if line not in of_race],
-        "facts": [*facts, *_machine_facts(origin)],
-        "settings": settings_facts(search.settings),
-        "next_command": shlex.join(findings.evaluation_words(folder / POLICY_NAME, schedule)),
-    }
+def _race_part(schedule: Schedule) -> dict[str, Any] | None:
+    race = RaceFindings.of(schedule.provenance)
+    return None if race is None else {"plain": race.plain, "sentences": race.sentences, "dots": dots.race_dots(race)}
 
 
 def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
@@ -160,6 +223,63 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
             yield title, figures.metrics_figure(title, lines, digits, leg_ends(search.schedule.provenance))
 
 
+def _paste_part(run: Run, schedule: Schedule) -> dict[str, Any] | None:
+    """What the lines to paste depend on; None for a schedule that does not act on images."""
+    if not schedule.space.operations or is_of_text(schedule):
+        return None
+    shares = reach(schedule, schedule.epochs - 1).shares
+    settings = {} if run.results is None else run.results.settings
+    used = {name for name, share in shares.items() if share > 0}
+    names = schedule.provenance.get("class_names") or (run.results and run.results.class_names) or ()
+    return {
+        "file": run.policy_file,
+        "size": settings.get("image_size") or schedule.provenance.get("image_size") or 224,
+        "has_stages": schedule.space.has_stages,
+        "without": ",".join(sorted(used & {"Perspective", "Elastic"})),
+        "mixes": any(one.name in used for one in schedule.space.operations if one.stage == MIXING),
+        "n_classes": len(names) or 10,
+        "is_on_images": schedule.space.acts_on_images,
+    }
+
+
+def _commands(run: Run) -> Iterator[tuple[str, str]]:
+    """What a command does, and the command, to be run in the folder of the run."""
+    if run.auto:
+        if command := run.auto.get("command"):
+            yield "This run again:", str(command)
+        return
+    if run.search is not None and is_of_text(run.search.schedule):
+        yield "See whether it helps:", shlex.join(findings.evaluation_words(Path(run.policy_file), run.search.schedule))
+        return
+    if run.search is not None:
+        if run.results is None:
+            words = findings.evaluation_words(Path(run.policy_file), run.search.schedule)
+            yield "Next, see whether it helps:", shlex.join(words)
+        if run.search.settings and "your own" not in run.search.settings.values():
+            yield "The search again:", shlex.join(["hba", "search", "--config", CONFIG_NAME, "--out", "again"])
+    if run.results is not None and run.results.own_network is None:
+        others = ",".join(row.name for row in run.results.rows[1:])
+        words = ["hba", "evaluate", run.policy_file, "--config", RESULTS_NAME, "--against", others, "--out", "again"]
+        yield "The evaluation again:", shlex.join(words)
+
+
+def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str, str]]]]:
+    """By what the run is made of: facts, and all settings."""
+    if run.search is not None:
+        origin, facts = run.search.schedule.provenance, [("how", _origin(run.search))]
+        if "train_images" in origin and "val_images" in origin:
+            counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
+            facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
+        if names := origin.get("class_names"):
+            facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
+        yield "The search", [*facts, *_machine_facts(origin)], settings_facts(run.search.settings)
+    if run.results is not None:
+        seconds = run.results.wall_seconds
+        time = [("time", duration(seconds))] if seconds else []
+        settings = settings_facts(run.results.settings)
+        yield "The evaluation", [*time, *_machine_facts(run.results.environment)], settings
+
+
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Device and versions, where they are recorded."""
     if found.get("device"):
@@ -168,27 +288,6 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if packages := found.get("packages"):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
-
-
-def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
-    settings = results.settings
-    # The verdict is one sentence; numbers have no blank after their point.
-    verdict, end, interpretation = str(results.verdict or "").removeprefix("Verdict: ").partition(". ")
-    time = [("time", duration(results.wall_seconds))] if results.wall_seconds else []
-    return {
-        "title": f"Test error{error_in_words(results.error)} after the last of {settings.get('epochs')} epochs: "
-        f"{results.model} on {display_name(str(settings.get('data')))}, {results.train_images:,} training and "
-        f"{results.test_images:,} test images",
-        "verdict": verdict[:1].upper() + verdict[1:] + end.strip(),
-        "interpretation": interpretation,
-        "figure": figures.differences_figure(results),
-        "table": tables.measured_table(results, "test_error"),
-        "losses": tables.measured_table(results, "test_loss"),
-        "confused": tables.confused_table(results),
-        "balanced": tables.measured_table(results, "balanced_accuracy"),
-        "facts": [*time, *_machine_facts(results.environment)],
-        "settings": settings_facts(settings),
-    }
 
 
 def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

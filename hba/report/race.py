@@ -69,6 +69,28 @@ class RaceFindings:
         return f"takes {', '.join(self.taken) or 'no augmentation'}"
 
     @property
+    def kinds(self) -> dict[str, list[str]]:
+        """The symmetries that hold, those that do not, and those that are not decided."""
+        fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
+        undecided = [one for one in self.symmetries if one not in (*self.taken, *fails)]
+        holds = [one for one in self.symmetries if one in self.taken]
+        return {"that hold": holds, "that do not hold": fails, "not decided, and not taken": undecided}
+
+    @property
+    def lower(self) -> list[str]:
+        """The forks that lowered the validation loss by more than a standard error, the least first."""
+        return [name for name, (minus, error) in self.forks.items() if minus + error < 0]
+
+    @property
+    def plain(self) -> list[str]:
+        """The same without numbers."""
+        others = [name for name in self.forks if name not in (*self.lower, NO_GROUP)]
+        found = [f"Symmetries {kind}: {', '.join(names)}." for kind, names in self.kinds.items() if names]
+        found += [f"Helped the validation loss: {', '.join(self.lower)}."] if self.lower else []
+        found += [f"Did not help: {', '.join(others)}."] if others else []
+        return [*found, f"Taken: {', '.join(self.taken) or 'no augmentation'}."]
+
+    @property
     def sentences(self) -> list[str]:
         """What was found, in words."""
         found = []
@@ -79,18 +101,15 @@ class RaceFindings:
                 name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
                 for name, (gap, error) in self.symmetries.items()
             }
-            fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
-            undecided = [one for one in costs if one not in (*self.taken, *fails)]
-            kinds = {"that hold": self.taken, "that do not hold": fails, "not decided, and not taken": undecided}
-            each = [f"{kind}: {', '.join(costs[one] for one in costs if one in of)}" for kind, of in kinds.items()]
+            each = [f"{kind}: {', '.join(costs[one] for one in of)}" for kind, of in self.kinds.items() if of]
             found.append(
-                f"Symmetries {'; '.join(one for one in each if not one.endswith(': '))}. In brackets: how much of what "
+                f"Symmetries {'; '.join(each)}. In brackets: how much of what "
                 "the network has learned is lost on validation images that are moved so, with its standard error; "
                 f"together at most {100 * self.largest_gap:.0f} % for a symmetry that holds, and the difference above "
                 "that for one that does not."
             )
         shown = {name: f"{name} ({minus:+.3f} +- {error:.3f})" for name, (minus, error) in self.forks.items()}
-        lower = [name for name, (minus, error) in self.forks.items() if minus + error < 0]
+        lower = self.lower
         if shown:
             others = ", ".join(shown[name] for name in shown if name not in (*lower, NO_GROUP)) or "no fork"
             found.append(

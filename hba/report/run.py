@@ -4,14 +4,15 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hba.data.reading import LEFT_OUT_NAME, SkippedFile
 from hba.errors import RunError
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.samples import SAMPLES_NAME, Samples
+from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 from hba.utils.files import read_text, reason_of
@@ -21,6 +22,10 @@ OWN = "own parts"
 """The key of config.json, beside the settings, that lists those for which the user passed an object of their own."""
 EVALUATED_NAME = "schedule.json"
 """The schedule that an evaluation was of, kept beside its results."""
+AUTO_NAME, NETWORK_NAME = "auto.json", "network.json"
+"""What `hba auto` planned and decided, and what a kept network is."""
+SEARCH_FOLDER, EVALUATION_FOLDER = "search", "evaluation"
+"""Of `hba auto`, in its folder."""
 
 Metrics = Mapping[str, float | None]
 
@@ -41,8 +46,10 @@ class SearchFiles:
 
 @dataclass(frozen=True)
 class Run:
-    """evaluated: the schedule of an evaluation; None where it is not kept, as by older versions. samples: None where
-    none are kept.
+    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None where it is not kept, as by
+    older versions. samples: None where none are kept. native: the same images at their own resolution, if that is
+    higher. auto, network: the content of auto.json and network.json, empty without one. left_out: files that were not
+    used.
     """
 
     folder: Path
@@ -50,35 +57,73 @@ class Run:
     results: EvaluationResult | None
     evaluated: Schedule | None
     samples: Samples | None
+    native: Samples | None = None
+    auto: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[SkippedFile, ...] = ()
 
     @property
     def schedule(self) -> Schedule | None:
-        """What was found, or what was evaluated."""
-        return self.evaluated if self.search is None else self.search.schedule
+        """What was found, or what was evaluated; of `hba auto`, what it chose."""
+        return self.evaluated if self.search is None or self.auto else self.search.schedule
+
+    @property
+    def policy_file(self) -> str:
+        """Of the schedule, in the folder."""
+        return EVALUATED_NAME if self.search is None and not self.auto else POLICY_NAME
 
     @staticmethod
     def read(folder: str | Path) -> "Run":
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
-        search, results, evaluated, samples = None, None, None, None
+        auto = _json(folder / AUTO_NAME)
+        searched, tested = (folder / SEARCH_FOLDER, folder / EVALUATION_FOLDER) if auto else (folder, folder)
+        search, results, evaluated = None, None, None
         # hba.train writes its policy beside results, without the settings of a search.
-        is_search = (folder / CONFIG_NAME).exists() or not (folder / RESULTS_NAME).exists()
-        if is_search and (folder / POLICY_NAME).exists():
-            schedule = Schedule.load(folder / POLICY_NAME)
-            search = SearchFiles(schedule, _metrics(folder / METRICS_NAME), _settings(folder / CONFIG_NAME))
-        if (folder / RESULTS_NAME).exists():
-            results = read_results(folder / RESULTS_NAME)
-            evaluated = Schedule.load(folder / EVALUATED_NAME) if (folder / EVALUATED_NAME).exists() else None
-        if search is None and results is None:
+        is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
+        if is_search and (searched / POLICY_NAME).exists():
+            schedule = Schedule.load(searched / POLICY_NAME)
+            search = SearchFiles(schedule, _metrics(searched / METRICS_NAME), _settings(searched / CONFIG_NAME))
+        if (tested / RESULTS_NAME).exists():
+            results = read_results(tested / RESULTS_NAME)
+        own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
+        if own.exists() and (auto or results is not None):
+            evaluated = Schedule.load(own)
+        if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
-        if (folder / SAMPLES_NAME).exists():
-            with _reading(folder / SAMPLES_NAME):
-                samples = Samples.load(folder / SAMPLES_NAME)
-        return Run(folder, search, results, evaluated, samples)
+        samples, native = (_samples((searched, tested), name) for name in (SAMPLES_NAME, NATIVE_NAME))
+        left_out = [one for place in dict.fromkeys((folder, searched, tested)) for one in _left_out(place)]
+        network = _json(folder / NETWORK_NAME)
+        return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Empty where there is no such file."""
+    with _reading(path):
+        found = json.loads(read_text(path)) if path.exists() else {}
+        if not isinstance(found, dict):
+            raise ValueError("it must hold an object")
+        return found
+
+
+def _samples(folders: Sequence[Path], name: str) -> Samples | None:
+    """Of the first folder that has them."""
+    for path in (folder / name for folder in folders):
+        if path.exists():
+            with _reading(path):
+                return Samples.load(path)
+    return None
+
+
+def _left_out(folder: Path) -> list[SkippedFile]:
+    path = folder / LEFT_OUT_NAME
+    with _reading(path):
+        rows = csv.DictReader(io.StringIO(read_text(path))) if path.exists() else ()
+        return [SkippedFile(row["path"], row["reason"]) for row in rows]
 
 
 def _metrics(path: Path) -> tuple[Metrics, ...]:
@@ -90,10 +135,9 @@ def _metrics(path: Path) -> tuple[Metrics, ...]:
 
 def _settings(path: Path) -> Mapping[str, Any]:
     """Empty where there is no such file."""
-    with _reading(path):
-        settings = json.loads(read_text(path)) if path.exists() else {}
-        own = settings.pop(OWN, ())
-        return settings | {name: "your own" for name in settings if name in own}
+    settings = _json(path)
+    own = settings.pop(OWN, ())
+    return settings | {name: "your own" for name in settings if name in own}
 
 
 @contextlib.contextmanager

@@ -1,22 +1,30 @@
 """A few of the images that a run trained on, kept beside it so that its report shows what the schedule does to them."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image, PngImagePlugin
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Images
-from hba.data.labels import names_of
+from hba.data.labels import is_multi_label, names_of
+from hba.data.pool import Pool
+from hba.errors import DataError
 from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
-SAMPLES_NAME = "sample_images.png"
-N_SAMPLES = 4
+SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
+"""Files of the images as the network gets them, and of the same at their own resolution, where that is higher."""
+N_SAMPLES = 8
+LARGEST_NATIVE = 256
+"""Side in pixels; larger images are kept smaller."""
 CLASSES = "classes"
 """Of the texts of the PNG file: the names of classes as JSON."""
 
@@ -32,13 +40,21 @@ class Samples:
     class_names: tuple[str, ...]
 
     @staticmethod
-    def of(images: Images, class_names: Sequence[str]) -> "Samples":
-        """N_SAMPLES images, evenly spaced, the first and the last among them."""
-        chosen = torch.tensor(spaced(len(images.labels), N_SAMPLES), device=images.labels.device)
-        pixels, labels = next(images.batches(chosen, len(chosen)))
+    def of(images: Images, class_names: Sequence[str], pool: Pool | None = None) -> "Mapping[str, Samples]":
+        """Samples by the name of their file: of as many classes as possible, N_SAMPLES images in all.
+
+        pool: what the images were read from, for their own resolution; None where that is not known.
+        """
+        chosen = chosen_of(images.labels.cpu().numpy())
+        pixels, labels = next(images.batches(torch.tensor(chosen, device=images.labels.device), len(chosen)))
         names = tuple(names_of(label, class_names) for label in labels.cpu())
         n_shown = 3 if images.n_channels >= 3 else 1
-        return Samples(tuple(pixels[:, :n_shown].cpu()), names)
+        found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
+        # Files may have changed since they were read.
+        with contextlib.suppress(DataError):
+            if native := [] if pool is None else _native(images, pool, chosen):
+                found[NATIVE_NAME] = Samples(tuple(image[:n_shown] for image in native), names)
+        return found
 
     def save(self, path: Path) -> None:
         """All of them side by side in one PNG file, written whole or not at all."""
@@ -54,3 +70,32 @@ class Samples:
             names = json.loads(strip.info[CLASSES])
             pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
+
+
+def chosen_of(labels: np.ndarray) -> list[int]:
+    """At most N_SAMPLES indices of images, of classes that are evenly spaced; of several labels, evenly spaced images.
+
+    Of fewer classes, each has as many images as the others, as far as it has them.
+    """
+    if is_multi_label(labels):
+        return spaced(len(labels), N_SAMPLES)
+    order = labels.argsort(kind="stable")
+    classes, first, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(first, counts)
+    # The first image of each class, then the second of each.
+    by_turns = order[np.lexsort((labels[order], place))]
+    n_turn = max(N_SAMPLES, len(classes))
+    return [int(by_turns[index]) for index in spaced(min(n_turn, len(by_turns)), N_SAMPLES)]
+
+
+def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
+    """The images at their own resolution, all at the median of their sides; none where training uses as many pixels."""
+    lost = {one.path for one in images.left_out}
+    numbers = [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost] if lost else pool.numbers.tolist()
+    if len(numbers) != len(images):
+        return []
+    sides = [pool.items.side(numbers[index]) for index in chosen]
+    side = min(LARGEST_NATIVE, statistics.median_low(sides))
+    if side <= images.image_size:
+        return []
+    return [pool.items.read(numbers[index], side, pool.levels) for index in chosen]

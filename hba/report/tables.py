@@ -1,15 +1,19 @@
 """Tables of a run, as its page and commands show them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from hba.report.results import EvaluationResult, Measure, mean_of, std_of
+from hba.report.results import EvaluationResult, EvaluationRow, Measure, mean_of, std_of
 from hba.utils.text import points
 
 N_PAIRS = 10
 """Most pairs of classes in a table."""
+MOST_CLASSES = 12
+"""Of a confusion matrix that can be read."""
+UNEVEN = 2
+"""The largest class must have at least so many times the test images of the smallest, for the balanced error."""
 MEASURES: Mapping[Measure, tuple[str, int]] = {
     "test_error": ("test error, %", 2),
     "test_loss": ("test loss, nats", 3),
@@ -46,24 +50,48 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
     return Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows)) if rows else None
 
 
-def confused_table(results: EvaluationResult) -> Table | None:
-    """The pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
-    share of the class's images, over all seeds. None where no confusion matrix was kept, as by older versions.
+class Confused(NamedTuple):
+    """Answers of the first row on the test images, over all seeds. matrix: images by class and answer, with the names
+    of classes; None where they are too many to be read. pairs: what is confused most, as a table.
     """
-    against, names = results.verdict and results.verdict.against, results.class_names or ()
-    shares: dict[str, np.ndarray] = {}
-    for row in [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]:
-        if matrices := [one.matrix() for one in row.confusion if one is not None]:
-            counts = np.sum(matrices, axis=0)
-            shares[row.name] = counts / np.maximum(1, counts.sum(1, keepdims=True))
-    if not shares:
+
+    matrix: tuple[tuple[str, tuple[int, ...]], ...] | None
+    pairs: Table
+    is_uneven: bool
+
+
+def confused(results: EvaluationResult) -> Confused | None:
+    """None where no confusion matrix was kept, as by older versions."""
+    counts, names = _counts(results.rows[0]), results.class_names or ()
+    if counts is None:
         return None
+    images = counts.sum(1)
+    present = images[images > 0]
+    matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
+    is_uneven = bool(present.max() >= UNEVEN * present.min())
+    return Confused(matrix if len(names) <= MOST_CLASSES else None, _pairs(results, names), is_uneven)
+
+
+def _counts(row: EvaluationRow) -> np.ndarray | None:
+    """int64 (K, K), over all seeds."""
+    matrices = [one.matrix() for one in row.confusion if one is not None]
+    return np.sum(matrices, axis=0) if matrices else None
+
+
+def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
+    """The pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
+    share of the class's images.
+    """
+    against = results.verdict and results.verdict.against
+    rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
+    found = {row.name: counts for row in rows if (counts := _counts(row)) is not None}
+    shares = {name: counts / np.maximum(1, counts.sum(1, keepdims=True)) for name, counts in found.items()}
     largest = np.max(list(shares.values()), axis=0)
     np.fill_diagonal(largest, 0)
     order = np.argsort(-largest, axis=None, kind="stable")[:N_PAIRS]
-    rows = tuple(
+    listed = tuple(
         (names[label], names[answer], *(share(one[label, answer]) for one in shares.values()))
         for label, answer in (divmod(int(index), len(largest)) for index in order)
         if largest[label, answer] > 0
     )
-    return Table(("class", "taken for", *shares), rows)
+    return Table(("class", "taken for", *shares), listed)

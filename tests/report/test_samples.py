@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
+from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages
-from hba.report.samples import Samples
+from hba.data.load import load_evaluation_data
+from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 
 
 def images_of(labels: list[int], channels: int = 3) -> LabelledImages:
@@ -15,11 +18,33 @@ def images_of(labels: list[int], channels: int = 3) -> LabelledImages:
     return LabelledImages(levels.expand(-1, channels, 2, 3).contiguous(), torch.tensor(labels))
 
 
-def test_images_are_evenly_spaced() -> None:
-    for n, chosen in ((2, [0, 1]), (10, [0, 3, 6, 9])):
-        samples = Samples.of(images_of(list(range(n))), [f"class {number}" for number in range(10)])
-        assert [int(image.max()) for image in samples.images] == chosen
-        assert samples.class_names == tuple(f"class {number}" for number in chosen)
+def test_images_are_of_as_many_classes_as_possible() -> None:
+    for labels, chosen in (
+        ([0, 1], [0, 1]),
+        ([*range(15)], [0, 2, 4, 6, 8, 10, 12, 14]),
+        ([2] * 20 + [0, 1], [20, 21, 0, 1, 2, 3, 4, 5]),
+    ):
+        samples = Samples.of(images_of(labels), [f"class {number}" for number in range(15)])
+        found = samples[SAMPLES_NAME]
+        assert [int(image.max()) for image in found.images] == chosen
+        assert found.class_names == tuple(f"class {labels[number]}" for number in chosen)
+        assert NATIVE_NAME not in samples
+
+
+def test_native_images_show_what_the_small_ones_show(tmp_path: Path) -> None:
+    for number in range(12):
+        path = tmp_path / "train" / "ab"[number // 6] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (40, 30), 20 * number).save(path)
+        if number in (1, 8):
+            path.write_bytes(b"broken")
+    config = EvaluationConfig.make({"data": str(tmp_path), "image_size": 8, "skip_broken": True})
+    data = load_evaluation_data(config)
+    found = Samples.of(data.train, data.class_names, data.train_pool)
+    small, native = found[SAMPLES_NAME], found[NATIVE_NAME]
+    assert [*native.images[0].shape] == [3, 30, 30]
+    assert [int(one.max()) for one in small.images] == [int(one.max()) for one in native.images]
+    assert NATIVE_NAME not in Samples.of(data.train, data.class_names)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

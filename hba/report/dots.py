@@ -1,0 +1,155 @@
+"""Dot plots that are tables of the page: of each row a number, its interval on a common scale, and both in words."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hba.report.race import RaceFindings
+from hba.report.results import EvaluationResult, EvaluationRow, Measure
+from hba.report.statistics import PairedDifference
+from hba.utils.text import counted
+
+N_TICKS = 5
+
+
+class Row(NamedTuple):
+    """number, low, high: on the scale. each: further numbers, small dots. shown, words: what the table says.
+
+    is_marked: the row that the others are compared with, or that was taken.
+    """
+
+    name: str
+    number: float
+    low: float
+    high: float
+    shown: str
+    words: str = ""
+    each: tuple[float, ...] = ()
+    is_marked: bool = False
+
+
+class Place(NamedTuple):
+    """In per cent of the width. is_cut: whether an interval goes on beyond the left or the right edge."""
+
+    dot: float
+    low: float
+    width: float
+    each: tuple[float, ...]
+    is_cut: tuple[bool, bool]
+
+
+class Dots(NamedTuple):
+    """heading: of the numbers. line: where all rows are compared, in per cent of the width. ticks: place and label."""
+
+    heading: str
+    rows: tuple[tuple[Row, Place], ...]
+    line: float
+    ticks: tuple[tuple[float, str], ...]
+
+    @staticmethod
+    def of(rows: Sequence[Row], heading: str, line: float, least: float) -> "Dots":
+        """Wide enough for all numbers, and at least so wide; intervals may reach as far again to either side."""
+        numbers = [*(one.number for one in rows), *(other for one in rows for other in one.each), line]
+        low, high = min(numbers), max(numbers)
+        width = max(high - low, least)
+        low = max(low - width, min([low, *(one.low for one in rows)])) - 0.1 * width
+        high = min(high + width, max([high, *(one.high for one in rows)])) + 0.1 * width
+
+        def place(number: float) -> float:
+            return round(100 * (min(max(number, low), high) - low) / (high - low), 2)
+
+        places = [
+            Place(
+                place(one.number),
+                place(one.low),
+                round(place(one.high) - place(one.low), 2),
+                tuple(map(place, one.each)),
+                (one.low < low, one.high > high),
+            )
+            for one in rows
+        ]
+        ticks = tuple((place(one), f"{one:z.6g}") for one in _ticks(low, high))
+        return Dots(heading, tuple(zip(rows, places, strict=True)), place(line), ticks)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between both."""
+    rough = (high - low) / N_TICKS
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
+    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Dots | None:
+    """Mean errors, the first row's first, then the least; the intervals are those of the differences to the first row.
+
+    measure: the test error, or the balanced accuracy, of which the balanced error is shown. None without a number.
+    """
+    errors = {row.name: _errors(row, measure) for row in results.rows}
+    first = errors[results.rows[0].name]
+    if not first:
+        return None
+    line, rows = statistics.fmean(first.values()), []
+    for name, of_row in errors.items():
+        if of_row:
+            number = statistics.fmean(of_row.values())
+            above = None if of_row is first else PairedDifference.of(of_row, minus=first)
+            # From the line on, so that a bar that leaves the line out is a difference that is shown.
+            interval = None if above is None else above.interval
+            low, high = (number, number) if interval is None else (line + interval[0], line + interval[1])
+            each = tuple(of_row.values()) if len(of_row) > 1 else ()
+            words = "" if above is None else _in_words(above)
+            rows.append(Row(name, number, low, high, f"{number:.1f} %", words, each, of_row is first))
+    ordered = [rows[0], *sorted(rows[1:], key=lambda one: one.number)]
+    return Dots.of(ordered, "test error" if measure == "test_error" else "balanced error", line, least=1.0)
+
+
+def _errors(row: EvaluationRow, measure: Measure) -> Mapping[int, float]:
+    found = row.by_seed(measure)
+    return found if measure == "test_error" else {seed: 100 - value for seed, value in found.items()}
+
+
+def _in_words(above: PairedDifference) -> str:
+    """`2.1 points higher (0.4 to 3.8)`; where zero is between the ends, each says its side."""
+    size = f"{abs(above.mean):.1f} points {'higher' if above.mean > 0 else 'lower'}" if above.mean else "no difference"
+    if above.interval is None:
+        return size
+    low, high = above.interval
+    if low < 0 < high:
+        return f"{size} ({-low:.1f} lower to {high:.1f} higher)"
+    near, far = sorted((abs(low), abs(high)))
+    return f"{size} ({near:.1f} to {far:.1f})"
+
+
+def race_dots(found: RaceFindings) -> dict[str, Dots]:
+    """Of symmetries and of forks, with what is taken marked; bars reach one standard error to either side."""
+    made = {}
+    for kind, measured, taken, scale, form, heading, line, least in (
+        ("symmetries", found.symmetries, found.taken, 100, "{:z.0f} %", "lost", 100 * found.largest_gap, 10.0),
+        ("forks", found.forks, (found.winner,), 1, "{:+z.3f}", "loss, nats", 0.0, 0.01),
+    ):
+        rows = []
+        for name, (number, error) in measured.items():
+            if math.isfinite(number + error):
+                ends = (scale * (number - error), scale * (number + error))
+                words = f"± {form.format(scale * error).removeprefix('+')}"
+                shown = form.format(scale * number)
+                rows.append(Row(name, scale * number, *ends, shown, words, is_marked=name in taken))
+        if rows:
+            made[kind] = Dots.of(rows, heading, line, least)
+    return made
+
+
+def contest_dots(rows: Sequence[Mapping[str, Any]], chosen: object) -> Dots | None:
+    """Mean calibrated validation losses of a contest, the least first, and validation errors in words."""
+    found = []
+    for row in rows:
+        losses, errors, after = [*row["losses"].values()], [*row["errors"].values()], row.get("dropped_after")
+        if losses:
+            words = f"validation error {statistics.fmean(errors):.1f} %" if errors else ""
+            words += "" if after is None else f"; left out after {counted(after, 'seed')}"
+            mean, each = statistics.fmean(losses), tuple(losses) if len(losses) > 1 else ()
+            found.append(Row(row["name"], mean, mean, mean, f"{mean:.3f}", words, each, row["name"] == chosen))
+    found.sort(key=lambda one: one.number)
+    return Dots.of(found, "loss, nats", found[0].number, least=0.01) if found else None

@@ -1,0 +1,192 @@
+"""Pictures of what a policy does to images of a run: each operation by itself, and all of them together."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hba.operations import Operation
+from hba.operations.apply import fill_for
+from hba.operations.operation import MIXING, WALK
+from hba.policy.draw import BatchSample, apply_operations
+from hba.policy.space import SearchSpace
+from hba.report.samples import Samples
+from hba.schedule.pictures import augmented_copies
+from hba.schedule.schedule import Schedule
+from hba.schedule.summary import copies_of, reach
+
+LEAST_SHARE = 0.03
+"""Of the images that an operation must reach to be shown."""
+N_DRAWN, N_RANKED = 4096, 41
+"""Draws of the policy, and draws of an operation of which a typical and a strong one are shown."""
+STRONG = 0.9
+"""One in ten draws is stronger."""
+N_TOGETHER = 6
+IN_WORDS = {
+    **{1.0: "all {}", 0.96: "nearly all {}", 0.9: "nine in ten {}", 0.8: "four in five {}", 0.75: "three in four {}"},
+    **{0.67: "two in three {}", 0.6: "three in five {}", 0.5: "half of the {}", 0.4: "two in five {}"},
+    **{0.33: "a third of the {}", 0.25: "a quarter of the {}", 0.2: "one in five {}", 0.143: "one in seven {}"},
+    **{0.1: "one in ten {}", 0.067: "one in fifteen {}", 0.05: "one in twenty {}", 0.04: "one in twenty-five {}"},
+}
+
+
+class Picture(NamedTuple):
+    """image: float (C, H, W) in [0, 1]. label: of what it shows. note: what made it, if anything is to be said."""
+
+    label: str
+    image: Tensor
+    note: str = ""
+
+
+class Example(NamedTuple):
+    """One operation on one image: the original, a typical and a strong draw, the latter if it differs.
+
+    reached: the share of images in words. detail: the same as a number, and of an operation that draws its change from
+    a largest one, that.
+    """
+
+    name: str
+    reached: str
+    detail: str
+    class_name: str
+    pictures: tuple[Picture, ...]
+
+
+def in_words(share: float, things: str = "images") -> str:
+    """`half of the images` for a share of about 0.5."""
+    if share >= 0.995:
+        return IN_WORDS[1.0].format(things)
+    return IN_WORDS[min((one for one in IN_WORDS if one < 1), key=lambda one: abs(np.log(one / share)))].format(things)
+
+
+def operation_examples(schedule: Schedule, samples: Samples, native: Samples | None) -> Iterator[Example]:
+    """Of the operations that reach more than LEAST_SHARE of the images in the last epoch, what reaches most first."""
+    schedule, large = _for_channels(schedule, samples), native or samples
+    policy = schedule.without_regularizers().policy(schedule.epochs - 1)
+    draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
+    shares = reach(schedule, schedule.epochs - 1).shares
+    used = [one for one in schedule.space.operations if shares[one.name] > LEAST_SHARE]
+    for place, operation in enumerate(sorted(used, key=lambda one: (one.stage == MIXING, -shares[one.name]))):
+        number = place % len(large.images)
+        mixes, largest = operation.stage == MIXING, ""
+        if operation.stage not in (WALK, MIXING) and operation.magnitude_range is not None:
+            largest = f"; {operation.unit}: {_short(copies_of(schedule, operation, 'magnitude')[-1].mean())}"
+        if mixes:
+            changed = _mixed(schedule, operation, large, number)
+        else:
+            chosen = _typical_and_strong(policy.space, operation, draw, samples.images[number], schedule.fill)
+            changed = _changed(policy.space, operation, chosen, large.images[number], schedule.fill)
+        if not changed:
+            continue
+        yield Example(
+            operation.name,
+            in_words(shares[operation.name], "batches" if mixes else "images"),
+            f"{100 * shares[operation.name]:.0f} %{largest}",
+            large.class_names[number],
+            (Picture("original", large.images[number] / 255), *changed),
+        )
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if abs(number) >= 10 else f"{number:.2g}"
+
+
+def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
+    """With a fill of as many numbers as the samples have channels, which are the first ones of the images."""
+    if len(schedule.fill) > 1:
+        return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
+    return schedule
+
+
+def _typical_and_strong(
+    space: SearchSpace, operation: Operation, draw: BatchSample, image: Tensor, fill: tuple[float, ...]
+) -> BatchSample:
+    """Two draws of an operation by itself, or one for a symmetry: the median, and one with one in ten above it.
+
+    Of operations on the walk by their magnitude, of others by how much they change the image (C, H, W), uint8.
+    """
+    slots = torch.tensor([number for number, slot in enumerate(space.slots) if slot.operation.name == operation.name])
+    images, steps = (found[:N_RANKED] for found in torch.isin(draw.slots, slots).nonzero().unbind(1))
+    alone = torch.full_like(draw.slots[images], -1)
+    rows = torch.arange(len(images))
+    alone[rows, steps] = draw.slots[images, steps]
+    drawn = BatchSample(alone, draw.magnitudes[images], draw.positions[images])
+    before = (image.float() / 255).expand(len(images), *image.shape)
+    after = apply_operations(space, drawn, before, fill_for(before, fill))
+    change = (after - before).abs().mean(dim=(1, 2, 3)).numpy()
+    strength = np.zeros(len(change))
+    if operation.stage == WALK:
+        strength = np.array([operation.strength(one) for one in drawn.magnitudes[rows, steps].tolist()])
+    order = np.lexsort((change, strength))
+    places = (0.5,) if operation.stage == "symmetry" else (0.5, STRONG)
+    taken = torch.tensor([int(order[int(place * (len(order) - 1))]) for place in places], dtype=torch.long)
+    return BatchSample(drawn.slots[taken], drawn.magnitudes[taken], drawn.positions[taken])
+
+
+def _changed(
+    space: SearchSpace, operation: Operation, chosen: BatchSample, image: Tensor, fill: tuple[float, ...]
+) -> list[Picture]:
+    before = (image.float() / 255).expand(len(chosen), *image.shape)
+    found: list[Picture] = []
+    for number, after in enumerate(apply_operations(space, chosen, before, fill_for(before, fill))):
+        if found and torch.equal(after, found[0].image):
+            break
+        label = ("typical", "strong")[number] if len(chosen) > 1 else "after"
+        step = int((chosen.slots[number] >= 0).nonzero()[0])
+        magnitude = float(chosen.magnitudes[number, step]) + 0.0
+        has_own = operation.stage == WALK and operation.magnitude_range is not None
+        note = f"{operation.unit or 'magnitude'}: {_short(magnitude)}" if has_own else ""
+        is_same = torch.equal((255 * after).round(), image.float())
+        found.append(Picture(label, after, "no change on this image" if is_same else note))
+    if len(found) == 1:
+        found[0] = found[0]._replace(label="after")
+    return found
+
+
+def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: int) -> list[Picture]:
+    """The next image, and the mixture with the median share of the one that has more of it; nothing for alpha 0."""
+    alpha, other = float(copies_of(schedule, operation, "magnitude")[-1, 0]), (number + 1) % len(samples.images)
+    if alpha <= 0:
+        return []
+    shares = np.random.default_rng(0).beta(alpha, alpha, 999)
+    own = float(np.median(np.maximum(shares, 1 - shares)))
+    image, second = (samples.images[one] / 255 for one in (number, other))
+    mixed = own * image + (1 - own) * second
+    if operation.name == "CutMix":
+        mixed = image.clone()
+        (height, tall), (width, wide) = ((length, int(length * (1 - own) ** 0.5)) for length in image.shape[1:])
+        box = (..., slice((height - tall) // 2, (height + tall) // 2), slice((width - wide) // 2, (width + wide) // 2))
+        mixed[box] = second[box]
+    names, percent = samples.class_names, round(100 * own)
+    label = f"{percent} % {names[number]}, {100 - percent} % {names[other]}"
+    return [Picture(names[other], second), Picture("mixed", mixed, label)]
+
+
+class Together(NamedTuple):
+    """An image by the whole policy. small: at the training size, where that is much smaller than `image`."""
+
+    class_name: str
+    made_by: str
+    image: Tensor
+    small: Tensor | None
+
+
+def together(schedule: Schedule, samples: Samples, native: Samples | None) -> list[Together]:
+    """N_TOGETHER images as `hba apply` augments them in the last epoch: the same draws on both sizes."""
+    schedule = _for_channels(schedule, samples)
+    chosen = [number % len(samples.images) for number in range(N_TOGETHER)]
+
+    def made(of: Samples) -> Sequence[tuple[Tensor, str]]:
+        images, epoch = [of.images[number] for number in chosen], schedule.epochs - 1
+        return [copies[0] for copies in augmented_copies(schedule, images, epoch=epoch, n_copies=1, seed=0)]
+
+    small, names = made(samples), samples.class_names
+    if native is None:
+        return [Together(names[n], by, image, None) for n, (image, by) in zip(chosen, small, strict=True)]
+    return [
+        Together(names[n], by, image, little)
+        for n, (image, by), (little, _) in zip(chosen, made(native), small, strict=True)
+    ]
