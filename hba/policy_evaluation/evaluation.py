@@ -227,10 +227,7 @@ def _train_all(
         return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
     with single_process():
-        images = run.data
-        report = report_at_the_end(
-            folder, lambda: Samples.of(images.train, images.class_names, images.train_pool), schedule
-        )
+        report = report_at_the_end(folder, lambda: Samples.of(run.data), schedule)
     return run.result.model_copy(update={"report": report})
 
 

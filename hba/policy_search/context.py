@@ -199,7 +199,7 @@ class ImageSearchContext(SearchContext):
     def report(self, folder: Path) -> Path | None:
         data = self.task.data
         with single_process():
-            return report_at_the_end(folder, lambda: Samples.of(data.train, data.class_names, data.train_pool))
+            return report_at_the_end(folder, lambda: Samples.of(data))
 
 
 def _networks(

@@ -121,10 +121,10 @@ def _title(run: Run) -> str:
 
 def _answer(run: Run) -> tuple[str, str, str]:
     """The kind of the answer, the answer in one or two sentences, and what is to be said in smaller letters."""
-    if run.results is not None and (found := run.results.verdict) is not None:
-        # Numbers have no blank after their point.
-        sentence, end, details = str(found).removeprefix("Verdict: ").partition(". ")
-        return found.kind, sentence[:1].upper() + sentence[1:] + end.strip(), details
+    if run.results is not None and (found := run.results.answer) is not None:
+        is_compared = run.results.verdict is not None
+        step = f"To be surer: {found.next_step}." if found.next_step else ""
+        return found.kind if is_compared else "not compared yet", found.sentence, step
     if run.auto:
         return "not compared yet", str(run.auto.get("answer", "")), ""
     if run.search is None:
@@ -159,6 +159,7 @@ def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
     found = tables.confused(results)
     return {
         "first": results.rows[0].name,
+        "verdict": "" if results.verdict is None else str(results.verdict).removeprefix("Verdict: "),
         "caption": f"Test error{error_in_words(results.error)} after the last of {results.settings.get('epochs')} "
         f"epochs: {results.model}, {results.train_images:,} training and {results.test_images:,} test images",
         "dots": dots.error_dots(results),

@@ -13,7 +13,7 @@ from PIL import Image, PngImagePlugin
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.data.images import Images
+from hba.data.images import EvaluationData, Images, SearchData
 from hba.data.labels import is_multi_label, names_of
 from hba.data.pool import Pool
 from hba.errors import DataError
@@ -40,14 +40,12 @@ class Samples:
     class_names: tuple[str, ...]
 
     @staticmethod
-    def of(images: Images, class_names: Sequence[str], pool: Pool | None = None) -> "Mapping[str, Samples]":
-        """Samples by the name of their file: of as many classes as possible, N_SAMPLES images in all.
-
-        pool: what the images were read from, for their own resolution; None where that is not known.
-        """
+    def of(data: SearchData | EvaluationData) -> "Mapping[str, Samples]":
+        """Training images by the name of their file: of as many classes as possible, N_SAMPLES in all."""
+        images, pool = data.train, data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(images.batches(torch.tensor(chosen, device=images.labels.device), len(chosen)))
-        names = tuple(names_of(label, class_names) for label in labels.cpu())
+        names = tuple(names_of(label, data.class_names) for label in labels.cpu())
         n_shown = 3 if images.n_channels >= 3 else 1
         found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
         # Files may have changed since they were read.

@@ -16,6 +16,7 @@ import hba
 from hba.errors import HbaWarning, RunError
 from hba.report.compare import SCHEDULES
 from hba.report.page import report_at_the_end
+from hba.report.results import read_results
 from hba.report.samples import SAMPLES_NAME, Samples
 from hba.schedule.pictures import augmented_copies
 from hba.schedule.summary import copies_of, reach
@@ -75,8 +76,9 @@ def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
 
 def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
     page, results = page_in(evaluated), json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
-    answer = results["verdict"].removeprefix("Verdict: ")[1:].split(". ")[0]
-    assert page.text.index(answer) < page.text.index(page.headings(2)[0]), "the answer comes first"
+    answer = read_results(evaluated / "results.json").answer
+    assert answer is not None
+    assert page.text.index(answer.sentence) < page.text.index(page.headings(2)[0]), "the answer comes first"
     table = page.table_with("test error, %")
     for shown, row in zip(table[1:], results["rows"], strict=True):
         assert shown[:2] == [row["name"], f"{row['mean']:.2f}"]

@@ -1,5 +1,6 @@
 """A few images kept beside a run: which they are, and that every pixel comes back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from PIL import Image
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data import LabelledImages
+from hba.data import LabelledImages, SearchData
 from hba.data.load import load_evaluation_data
 from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 
@@ -24,7 +25,8 @@ def test_images_are_of_as_many_classes_as_possible() -> None:
         ([*range(15)], [0, 2, 4, 6, 8, 10, 12, 14]),
         ([2] * 20 + [0, 1], [20, 21, 0, 1, 2, 3, 4, 5]),
     ):
-        samples = Samples.of(images_of(labels), [f"class {number}" for number in range(15)])
+        images, names = images_of(labels), tuple(f"class {number}" for number in range(15))
+        samples = Samples.of(SearchData("", names, images, images))
         found = samples[SAMPLES_NAME]
         assert [int(image.max()) for image in found.images] == chosen
         assert found.class_names == tuple(f"class {labels[number]}" for number in chosen)
@@ -40,11 +42,11 @@ def test_native_images_show_what_the_small_ones_show(tmp_path: Path) -> None:
             path.write_bytes(b"broken")
     config = EvaluationConfig.make({"data": str(tmp_path), "image_size": 8, "skip_broken": True})
     data = load_evaluation_data(config)
-    found = Samples.of(data.train, data.class_names, data.train_pool)
+    found = Samples.of(data)
     small, native = found[SAMPLES_NAME], found[NATIVE_NAME]
     assert [*native.images[0].shape] == [3, 30, 30]
     assert [int(one.max()) for one in small.images] == [int(one.max()) for one in native.images]
-    assert NATIVE_NAME not in Samples.of(data.train, data.class_names)
+    assert NATIVE_NAME not in Samples.of(replace(data, train_pool=None))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
