@@ -153,7 +153,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 
 def test_any_error_of_a_report_is_a_warning(tmp_path: Path) -> None:
-    def fail() -> Samples:
+    def fail() -> dict[str, Samples]:
         raise ZeroDivisionError("division\nby zero")
 
     hba.load_policy("digits").only(0).save(tmp_path / "policy.json")
