@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from hba.data.config import run_name
+from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
 from hba.errors import HbaError, HbaWarning, RunError, SettingsError
@@ -60,7 +61,7 @@ class AutoResult:
 @shows_progress(AutoProgress)
 @explained_memory_errors()
 def auto(
-    data: str | Path | None = None,
+    data: str | Path | tuple[AnyDataset, AnyDataset] | None = None,
     *,
     budget_seconds: float | None = None,
     out: str | Path | None = None,
@@ -81,12 +82,13 @@ def auto(
     validation images, takes the best of these, and measures it on test images beside none and RandAugment
     (`hba.evaluate`). So the images that choose are not those that are reported.
 
-    data: a folder of labelled images or another kind of data in files, or the name of a data set; None is digits, an
-    example. budget_seconds: by default 20 minutes on a CPU, 10 on a GPU. out: the folder of the run, by default a new
-    one in runs/. resume: go on with the run in `out`, after whatever has stopped it; with a longer budget_seconds, it
-    may take that. network: your own network, which is copied. space, jobs, cluster: as in hba.search and hba.evaluate;
-    jobs None is one for each thread of a CPU. against: what the test compares the best row with. settings: fields of
-    SearchConfig, of its algorithm and of EvaluationConfig; those that you give are not chosen.
+    data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
+    of torch Datasets or lists of (image, label); None is digits, an example. budget_seconds: by default 20 minutes on a
+    CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: go on with the run in `out`,
+    after whatever has stopped it; with a longer budget_seconds, it may take that. network: your own network, which is
+    copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None is one for each thread of a CPU. against:
+    what the test compares the best row with. settings: fields of SearchConfig, of its algorithm and of
+    EvaluationConfig; those that you give are not chosen.
 
     A KeyboardInterrupt ends the phase that it finds; the answer is from what there is. Raises HbaError for what cannot
     work; what was found until then stays in `out`.
@@ -96,27 +98,29 @@ def auto(
         raise SettingsError("hba auto runs in one process and starts others by itself; omit torchrun")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
-    folder = Path(out) if out is not None else new_folder(RUNS, run_name(str(data or "digits")))
+    datasets: Any = data if is_pair(data) else None
+    if datasets is None and not isinstance(data, str | Path | None):
+        raise SettingsError(f"data must be a folder, a name, or a pair (train, test), got {type(data).__name__}")
+    given = {**settings, **({"space": space} if isinstance(space, str) else {})}
+    given |= {} if against is None else {"against": words(against)}
+    place = None if data is None else name_of_dataset(data, settings) if datasets else str(data)
+    folder = Path(out) if out is not None else new_folder(RUNS, run_name(place or "digits"))
     with run_lock(folder):
         if resume:
-            record = AutoRecord.read(folder)
-            if wrong := [*settings, *(["against"] if against else [])]:
-                raise SettingsError(f"a resumed run keeps its settings; omit {wrong[0]}")
-            moved = {} if data is None else {"data": str(data)}
-            record = record.model_copy(
-                update={**moved, **({"budget_seconds": budget_seconds} if budget_seconds else {})}
-            )
+            if given:
+                raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
+            changes = {"data": place, "budget_seconds": budget_seconds}
+            record = AutoRecord.read(folder).model_copy(update={name: one for name, one in changes.items() if one})
+        elif (folder / RECORD_NAME).exists():
+            raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
         else:
-            if (folder / RECORD_NAME).exists():
-                raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
-            given = {**settings, **({"space": space} if isinstance(space, str) else {})}
-            given |= {} if against is None else {"against": words(against)}
-            place = None if data is None else str(data)
-            record = planned(place, budget_seconds, jobs, custom_components(network, space), given, callback.said)
+            of_own = custom_components(network, space)
+            record = planned(place, budget_seconds, jobs, of_own, given, callback.said, datasets)
             record = record.model_copy(update={"spent": time.monotonic() - began})
             record.save(folder)
-        parts = {"network": network, "space": space if isinstance(space, SearchSpace) else None}
-        run = AutoRun(folder, record, callback, {name: one for name, one in parts.items() if one is not None}, cluster)
+        own: dict[str, Any] = {} if network is None else {"network": network}
+        own |= {"space": space} if isinstance(space, SearchSpace) else {}
+        run = AutoRun(folder, record, callback, own, cluster, datasets)
         run.run()
         return finished(run)
 
@@ -144,7 +148,7 @@ def finished(run: AutoRun) -> AutoResult:
     except Exception as error:
         # Hours of work stand behind.
         warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
-    return AutoResult(words_of_answer, policy, chosen, results, not run.record.interrupted, folder, run.record, report)
+    return AutoResult(words_of_answer, policy, chosen, results, not run.record.stopped, folder, run.record, report)
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:

@@ -3,13 +3,17 @@
 import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from hba.config.evaluation import EvaluationConfig
-from hba.data.load import find_source, load_search_data
+from hba.data.images import EvaluationData
+from hba.data.load import AnyDataset, find_source, load_search_data
 from hba.errors import DivergedError
+from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps
 from hba.policy_choice.contest import Contest, contest_data, train_seed
@@ -19,7 +23,7 @@ from hba.policy_choice.rows import FOUND, RANDAUGMENT, rows_of_contest
 from hba.policy_evaluation.baselines import BASELINES, NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
-from hba.policy_search.search import search
+from hba.policy_search.search import custom_components, search
 from hba.report.race import RaceFindings
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.run import CONFIG_NAME
@@ -33,18 +37,29 @@ from hba.utils.text import duration
 
 SEARCH, CONTEST, TEST = "search", "contest", "test"
 SEARCH_FOLDER, TEST_FOLDER, CONTEST_NAME = "search", "evaluation", "contest.json"
+CONTEST_FOLDER = "contest"
+"""Of trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
 RESERVE = 0.96
 """Share of the time that is planned while a run goes on; the rest is for the report."""
 
 
 class AutoRun:
-    """A run in its folder. own: the user's network and search space, as hba.search takes them."""
+    """A run in its folder. own: the user's network and search space, as hba.search takes them. datasets: (train, test)
+    in memory; None for images in files.
+    """
 
     def __init__(
-        self, folder: Path, record: AutoRecord, callback: AutoCallback, own: Mapping[str, Any], cluster: str | None
+        self,
+        folder: Path,
+        record: AutoRecord,
+        callback: AutoCallback,
+        own: Mapping[str, Any],
+        cluster: str | None,
+        datasets: tuple[AnyDataset, AnyDataset] | None = None,
     ) -> None:
         self.folder, self.record, self.callback, self.own, self.cluster = folder, record, callback, own, cluster
+        self.datasets = datasets
         self._began, self._spent = time.monotonic(), record.spent
         trainings = Extent(*record.extent).trainings(record.n_jobs)
         self.phases = Phases(callback, {name: n * record.training_seconds for name, n in trainings.items()})
@@ -60,17 +75,19 @@ class AutoRun:
         self.record.save(self.folder)
 
     def run(self) -> None:
-        """All phases. Ctrl-C ends the phase that it finds, and the next one begins."""
+        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins."""
         for name, phase in ((SEARCH, self.search), (CONTEST, self.contest), (TEST, self.test)):
-            interrupted = tuple(one for one in self.record.interrupted if one != name)
+            if name in self.record.ended:
+                continue
+            stopped = tuple(one for one in self.record.stopped if one != name)
             try:
                 phase()
-                self.note(interrupted=interrupted)
+                self.note(ended=(*self.record.ended, name), stopped=stopped)
             except KeyboardInterrupt:
-                self.callback.said(
-                    f"The {name} was stopped; going on with what there is. Ctrl-C stops what follows too."
-                )
-                self.note(interrupted=(*interrupted, name))
+                self.callback.said(f"The {name} was stopped; the answer will be from what there is.")
+                # What follows builds on the others; a test can go on.
+                ended = self.record.ended if name == TEST else (*self.record.ended, name)
+                self.note(ended=ended, stopped=(*stopped, name))
 
     @property
     def found(self) -> Schedule | None:
@@ -94,7 +111,8 @@ class AutoRun:
         }
         given = {} if is_begun else record.settings
         try:
-            result = search(record.data, out=folder, resume=is_begun, **self.own, **how, **given)
+            images = record.data if self.datasets is None else self.datasets[0]
+            result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
         except DivergedError as error:
             self.note(notes=(*record.notes, f"The search stopped, so recipes alone were compared: {error}"))
             return
@@ -102,61 +120,64 @@ class AutoRun:
         self.callback.said(f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})")
 
     @property
+    def searched(self) -> SearchConfig:
+        """The settings of the search."""
+        own = custom_components(self.own.get("network"), self.own.get("space"))
+        if (self.folder / SEARCH_FOLDER / CONFIG_NAME).exists():
+            return from_config(SearchConfig, self.folder / SEARCH_FOLDER, {}, own, resume=True)
+        return SearchConfig.from_preset({**self.record.settings, "data": self.record.data}).resolved()
+
+    @property
     def config(self) -> EvaluationConfig:
         """Of all trainings after the search."""
-        folder, own_network = self.folder / SEARCH_FOLDER, self.own.get("network") is not None
-        searched = from_config(SearchConfig, folder, {}, {}, resume=True).flat()
-        names = {*EvaluationConfig.model_fields} - {"data", "train_size", "val_size"}
+        searched, of_test = self.searched.flat(), dict(self.record.of_test)
+        of_test.pop("against", None)
+        names = {*EvaluationConfig.model_fields} - {"train_size", "val_size", *(["model"] if self._own_network else [])}
         settings = {name: searched[name] for name in names if name in searched}
         if "train_size" in self.record.settings:
             settings["train_size"] = self.record.n_images
-        if own_network:
-            settings.pop("model", None)
-        of_test = {name: one for name, one in self.record.of_test.items() if name != "against"}
         return EvaluationConfig.make({**settings, "data": self.record.data, "with_val": True, **of_test})
 
     def contest(self) -> None:
         """Train with each row until the best is clear, or the time is over."""
-        record, found, config = self.record, self.found, self.config
-        extent = Extent(*record.extent)
+        record, config, found = self.record, self.config, self.found
+        extent, folder = Extent(*record.extent), self.folder / CONTEST_FOLDER
         names = rows_of_contest(found, extent.rows)
         contest = Contest.begun(names, self.folder / CONTEST_NAME)
-        if contest.n_seeds and record.contest_seeds == contest.n_seeds:
-            return
-        network = self.own.get("network")
-        own_network = None if network is None else CustomNetwork(network)
         makes: dict[str, Any] = {name: found if name == FOUND else BASELINES[name].make for name in names}
-        configs = row_configs(makes, found or RECIPES[RANDAUGMENT].make(), config, own_network, config.network_start())
-        rows = {row.name: row for row in configs}
-        has_own_val = find_source(config).val is not None
-        searched = from_config(SearchConfig, self.folder / SEARCH_FOLDER, {}, {}, resume=True)
-        images = load_search_data(searched, self.callback.images_read)
-        data, held_out = contest_data(images if network is not None else images.in_color(), has_own_val=has_own_val)
+        of_networks = self._own_network, config.network_start()
+        rows = {row.name: row for row in row_configs(makes, found or RECIPES[RANDAUGMENT].make(), config, *of_networks)}
+        data, held_out = self._images_of_contest()
         steps = config.epochs * max(1, int(CONTEST_SHARE * len(data.train)) // config.batch_size)
-        if record.chosen is None:
-            self.callback.said(f"Contest on validation images: {', '.join(names)}")
         with connected(self.cluster) as machines:
             for seed in range(contest.n_seeds, extent.seeds):
-                left = contest.left(seed)
+                left, missing = contest.left(seed), contest.missing(seed)
                 if seed and (len(left) == 1 or not self._has_time_for(len(left))):
                     break
-                n_jobs = min(record.n_jobs, len(contest.missing(seed)))
-                executor = executor_for(config.device, n_jobs, machines)
-                if n_jobs == 1 and machines is None:
-                    data = data.to(executor.device)
-                shares = (seed / extent.seeds, (seed + 1) / extent.seeds)
-                on_step = self.phases.stepper(CONTEST, steps * len(contest.missing(seed)), *shares)
-                began, n = time.monotonic(), len(contest.missing(seed))
-                kept = self.folder / CONTEST_NAME.replace(".json", "") / TRAININGS_NAME
-                for _ in train_seed(contest, seed, rows, data, held_out, executor, on_step, kept):
-                    self.note(rows=tuple(contest.table()), chosen=contest.best)
-                took = (time.monotonic() - began) * record.n_jobs / n / CONTEST_SHARE
-                self.note(training_seconds=took, rows=tuple(contest.table()), chosen=contest.best)
-                self.callback.said(
-                    f"Contest, seed {seed}: left are {', '.join(contest.left(seed + 1))} ({self._clock()})"
+                self.callback.said(f"Contest on validation images, seed {seed}: {', '.join(left)}")
+                executor = executor_for(config.device, min(record.n_jobs, len(missing)), machines)
+                data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
+                on_step = self.phases.stepper(
+                    CONTEST, steps * len(missing), seed / extent.seeds, (seed + 1) / extent.seeds
                 )
-        self.note(contest_seeds=contest.n_seeds)
-        shutil.rmtree(self.folder / CONTEST_NAME.replace(".json", ""), ignore_errors=True)
+                began = time.monotonic()
+                for _ in train_seed(contest, seed, rows, data, held_out, executor, on_step, folder / TRAININGS_NAME):
+                    self.note(rows=tuple(contest.table()), chosen=contest.best)
+                took = (time.monotonic() - began) * record.n_jobs / len(missing) / CONTEST_SHARE
+                self.note(training_seconds=took, rows=tuple(contest.table()), chosen=contest.best)
+        self.callback.said(f"Contest: the least validation loss is that of {contest.best} ({self._clock()})")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def _own_network(self) -> CustomNetwork | None:
+        network = self.own.get("network")
+        return None if network is None else CustomNetwork(network)
+
+    def _images_of_contest(self) -> tuple[EvaluationData, Sequence[Tensor | None]]:
+        searched = self.searched
+        has_own_val = self.datasets is None and find_source(searched).val is not None
+        images = load_search_data(searched, self.callback.images_read, self.datasets and self.datasets[0])
+        return contest_data(images.in_color() if self._own_network is None else images, has_own_val=has_own_val)
 
     def _has_time_for(self, n_rows: int) -> bool:
         """Another seed of the contest with so many rows, and a test of three rows after it."""
@@ -179,7 +200,7 @@ class AutoRun:
             given.pop("model")
         evaluate(
             self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
-            record.data,
+            record.data if self.datasets is None else self.datasets,
             against=against,
             network=self.own.get("network"),
             out=folder,

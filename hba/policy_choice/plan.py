@@ -12,6 +12,7 @@ from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
+from hba.data.load import AnyDataset
 from hba.data.look import Look, look
 from hba.errors import SettingsError
 from hba.policy_choice.record import AutoRecord
@@ -78,11 +79,12 @@ def planned(
     own: Mapping[str, Any],
     settings: Mapping[str, Any],
     say: Callable[[str], None],
+    datasets: tuple[AnyDataset, AnyDataset] | None = None,
 ) -> AutoRecord:
     """Look at the images, time some steps, and choose what is not given.
 
     data: a path or a name; None is the example. own: parts of the user's by setting. settings: those that are given,
-    with `against`. SettingsError where the time is too short.
+    with `against`. datasets: those of that name, in memory. SettingsError where the time is too short.
     """
     began, is_example = time.monotonic(), data is None
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
@@ -90,7 +92,8 @@ def planned(
     device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=is_example)
     say(words)
-    seen = look(DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields}))
+    config = DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields})
+    seen = look(config, data=datasets)
     for line in seen.sentences:
         say(line)
     n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)

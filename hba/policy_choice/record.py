@@ -17,10 +17,10 @@ class AutoRecord(pydantic.BaseModel):
 
     data: a path or a name. n_images: for training and validation. settings: of the search. of_test: settings that only
     the test has. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the test). training_seconds: of one
-    training, as planned and later as measured. spent: seconds of all calls so far. contest_seeds, test_seeds: how many
-    there are, once that is decided. plan: a sentence for each choice. rows: the table of the contest. chosen: the row
-    that is used. notes: sentences on what a person should know. command: repeats the run. interrupted: names of phases
-    that have not ended.
+    training, as planned and later as measured. spent: seconds of all calls so far. test_seeds: how many there
+    are, once that is decided. plan: a sentence for each choice. rows: the table of the contest. chosen: the row
+    that is used. notes: sentences on what a person should know. command: repeats the run. ended: phases that do not
+    go on. stopped: those that Ctrl-C has ended.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -37,13 +37,13 @@ class AutoRecord(pydantic.BaseModel):
     plan: tuple[str, ...]
     command: str
     spent: float = 0.0
-    contest_seeds: int | None = None
     test_seeds: int | None = None
     rows: tuple[dict[str, Any], ...] = ()
     chosen: str | None = None
     answer: str = ""
     notes: tuple[str, ...] = ()
-    interrupted: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
 
     def save(self, folder: Path) -> None:
         write_text(folder / RECORD_NAME, self.model_dump_json(indent=2) + "\n")

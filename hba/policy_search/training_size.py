@@ -29,11 +29,11 @@ SMALL, LARGE = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10"), ("
 SIDES, LARGEST_SMALL = (16, 24, 32, 48, 64, 96, 128, 160, 224), 64
 PRETRAINED, PRETRAINED_SIDE, PRETRAINED_EPOCHS = "timm:resnet18.a1_in1k", 128, 8
 """A network for photographs, where its weights are on this machine; the least side, and the least epochs."""
-IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 60_000, 20, 100, 200
+IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
 """How many images a training sees at least before a larger network pays, in at least and at most so many epochs."""
 FEWEST_EPOCHS = 5
 """Fewer are refused."""
-STEPS_PER_EPOCH, BATCH_SIZES = 40, (16, 32, 64, 128)
+STEPS_PER_EPOCH, BATCH_SIZES = 20, (16, 32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """The first for batches of 128, and by the square root of their size for others."""
 WORTH_IT = 1.25

@@ -1,0 +1,211 @@
+"""hba.auto on planted images: what it chooses, what it leaves, how it stops and resumes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hba
+from hba.errors import HbaError, SettingsError
+from hba.policy_choice.callbacks import AutoCallback
+from hba.schedule.recipes import RECIPES
+from tests.small_trainings import two_sides
+
+SETTINGS: dict[str, Any] = {
+    **{"model": "simple-cnn-4", "image_size": 8, "epochs": 6, "batch_size": 20, "learning_rate": 0.02, "fast": False},
+    **{"smaller": 1.0, "seeds": 2},
+}
+BUDGET = 600.0
+"""More than is needed, so that no clock decides."""
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images whose classes a horizontal flip exchanges."""
+    file = tmp_path_factory.mktemp("sides") / "sides.npz"
+    train, test = two_sides(80, seed=0), two_sides(40, seed=1)
+    arrays = {"train": train, "test": test}
+    np.savez(
+        file,
+        **{f"{name}_images": one.images.permute(0, 2, 3, 1).numpy() for name, one in arrays.items()},
+        **{f"{name}_labels": one.labels.numpy() for name, one in arrays.items()},
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
+    return hba.auto(images, out=tmp_path_factory.mktemp("auto") / "run", budget_seconds=BUDGET, jobs=1, **SETTINGS)
+
+
+def numbers(result: hba.AutoResult) -> Any:
+    """All that an uninterrupted run and a resumed one must share."""
+    assert result.results is not None
+    rows = [(row.name, row.test_error_percent, row.test_loss) for row in result.results.rows]
+    return result.chosen, result.policy.values.tolist(), rows, result.record.rows
+
+
+def test_a_flip_that_exchanges_the_classes_is_in_no_row_and_not_in_the_answer(run: hba.AutoResult) -> None:
+    assert run.finished
+    assert {"none", "randaugment", "search"} <= {row["name"] for row in run.record.rows}
+    assert not {"photo", "overhead"} & {row["name"] for row in run.record.rows}
+    names = run.policy.space.names
+    flips = [run.policy.values[:, names.index(one)].max() for one in names if one == "HorizontalFlip.probability"]
+    assert max(flips, default=0.0) == 0.0
+    assert run.results is not None
+    assert run.results.rows[0].name == run.chosen
+    assert {row.name for row in run.results.rows} == {run.chosen, "none", "randaugment"}
+
+
+def test_the_chosen_row_has_the_least_loss_of_those_with_all_seeds(run: hba.AutoResult) -> None:
+    found = {row["name"]: row["losses"] for row in run.record.rows}
+    most = max(map(len, found.values()))
+    means = {name: np.mean([*losses.values()]) for name, losses in found.items() if len(losses) == most}
+    assert run.chosen == min(means, key=lambda name: means[name])
+
+
+def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoResult) -> None:
+    files = {path.name for path in run.folder.iterdir()}
+    assert {"auto.json", "policy.json", "pipeline.py", "report.html", "search", "evaluation", "contest.json"} <= files
+    assert hba.load_policy(run.folder).values.tolist() == run.policy.values.tolist()
+    assert (run.folder / "search" / "report.html").exists()
+    assert (run.folder / "network.pt").exists()
+    assert run.answer in (run.folder / "auto.json").read_text("utf-8")
+
+
+def test_a_policy_that_is_a_recipe_is_still_one_when_loaded(run: hba.AutoResult) -> None:
+    """It trains with the mean colour of the images, as the row of that name does."""
+    again = hba.load_policy(run.folder)
+    assert ("recipe" in again.provenance) == (run.chosen in RECIPES)
+
+
+class Stops(AutoCallback):
+    """Raises after so many calls."""
+
+    def __init__(self, after: int, error: type[BaseException]) -> None:
+        self.left, self.error = after, error
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise self.error
+
+
+class Killed(Exception):
+    """Stands for a kill, after which nothing is done any more."""
+
+
+def n_calls(images: Path, folder: Path) -> int:
+    counter = Stops(10**9, Killed)
+    hba.auto(images, out=folder, budget_seconds=BUDGET, jobs=1, callback=counter, **SETTINGS)
+    return 10**9 - counter.left
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
+    images: Path, run: hba.AutoResult, tmp_path: Path
+) -> None:
+    total, random = n_calls(images, tmp_path / "counted"), np.random.default_rng(0)
+    for number in range(8):
+        folder, kills = tmp_path / f"{number}", 0
+        how: dict[str, Any] = {**SETTINGS, "resume": False, "budget_seconds": BUDGET, "jobs": 1}
+        while True:
+            try:
+                callback = Stops(int(random.integers(1, total)) if kills < 3 else 10**9, Killed)
+                found = hba.auto(images, out=folder, callback=callback, **how)
+                break
+            except Killed:
+                kills += 1
+                how = {"resume": True}
+        assert numbers(found) == numbers(run)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.9])
+def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, tmp_path: Path, share: float) -> None:
+    """In the search, in the contest, and in the test."""
+    folder, settings = tmp_path / "run", {**SETTINGS, "epochs": 4}
+    seen: list[float] = []
+
+    class Interrupts(AutoCallback):
+        def advanced(self, phase: str, done: float, total: float) -> None:
+            seen.append(done / total)
+            if seen[-1] > share and not any(one > share for one in seen[:-1]):
+                raise KeyboardInterrupt
+
+    found = hba.auto(images, out=folder, budget_seconds=BUDGET, jobs=1, callback=Interrupts(), **settings)
+    assert not found.finished
+    assert found.answer
+    assert found.policy.epochs >= 1
+    assert (folder / "policy.json").exists()
+    assert (folder / "report.html").exists()
+
+
+def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:
+    def pairs(seed: int) -> list[Any]:
+        one = two_sides(40, seed)
+        return [(image, int(label)) for image, label in zip(one.images, one.labels, strict=True)]
+
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 2)
+    )
+    settings = {name: one for name, one in SETTINGS.items() if name != "model"}
+    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "network": nn.Sequential(*layers)}
+    found = hba.auto((pairs(0), pairs(1)), out=tmp_path / "run", **how, **settings)
+    assert found.finished
+    assert json.loads((tmp_path / "run" / "auto.json").read_text("utf-8"))["answer"] == found.answer
+
+
+def write_images(folder: Path, classes: int, n: int, draw: Callable[[int], np.ndarray]) -> None:
+    from PIL import Image
+
+    for label in range(classes):
+        place = folder / f"class{label}"
+        place.mkdir(parents=True)
+        for number in range(n):
+            Image.fromarray(draw(label)).save(place / f"{number}.png")
+
+
+@pytest.mark.parametrize(
+    ("how", "about"),
+    [
+        ({"budget_seconds": 0.5}, "budget"),
+        ({"budget_seconds": -1}, "budget_seconds"),
+        ({"model": "wrn-11-1"}, "wrn"),
+        ({"resume": True}, "auto.json"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_trained(
+    images: Path, tmp_path: Path, how: dict[str, Any], about: str
+) -> None:
+    with pytest.raises(HbaError, match=about):
+        hba.auto(images, out=tmp_path / "run", **how)
+    assert not (tmp_path / "run" / "search").exists()
+
+
+def test_one_class_is_refused_and_a_few_images_a_class_are_enough(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+
+    def draw(label: int) -> np.ndarray:
+        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(np.uint8)
+
+    write_images(tmp_path / "one", 1, 5, draw)
+    with pytest.raises(HbaError, match="two classes"):
+        hba.auto(tmp_path / "one", out=tmp_path / "run-one")
+    write_images(tmp_path / "few", 2, 5, draw)
+    settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
+    found = hba.auto(tmp_path / "few", out=tmp_path / "run-few", budget_seconds=BUDGET, jobs=1, **settings)
+    assert found.results is not None
+    assert found.results.test_images == 2
+
+
+def test_a_run_is_not_overwritten_and_keeps_its_settings(images: Path, run: hba.AutoResult) -> None:
+    with pytest.raises(HbaError, match="resume"):
+        hba.auto(images, out=run.folder)
+    with pytest.raises(SettingsError, match="epochs"):
+        hba.auto(images, out=run.folder, resume=True, epochs=3)
+    assert torch.equal(torch.tensor(hba.load_policy(run.folder).values), torch.tensor(run.policy.values))

@@ -1,0 +1,122 @@
+"""The contest: which rows are left, what is held out, and what a planted symmetry does."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hba.data import SearchData
+from hba.data.images import LabelledImages
+from hba.errors import RunError
+from hba.policy_choice.contest import DIVERGED, Contest, Outcome, contest_data, survivors
+from hba.policy_choice.rows import FOUND, goes_with, rows_of_contest, symmetries_in
+from hba.report.race import RaceFindings
+from hba.schedule.recipes import RECIPES
+from tests.small_trainings import two_sides
+
+N = 400
+
+
+def losses(means: dict[str, float], n_seeds: int = 1, noise: float = 0.1) -> dict[str, list[np.ndarray]]:
+    """Of images that are easy or hard for all rows, as images are, with a little noise of each row."""
+    random = np.random.default_rng(0)
+    images = random.exponential(1.0, (n_seeds, N))
+    return {
+        name: [images[seed] + mean + random.normal(0, noise, N) for seed in range(n_seeds)]
+        for name, mean in means.items()
+    }
+
+
+def test_rows_that_are_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> None:
+    found = losses({"worse": 0.2, "best": 0.0, "close": 0.001, "worst": 1.0})
+    assert survivors(found, 10) == ["best", "close"]
+    assert survivors(found, 1) == ["best"]
+
+
+def test_a_difference_that_changes_its_sign_with_the_seed_leaves_nobody_out() -> None:
+    found = losses({"first": 0.0, "second": 0.0}, n_seeds=2)
+    found["second"] = [found["first"][0] + 0.5, found["first"][1] - 0.4]
+    assert set(survivors(found, 10)) == {"first", "second"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_equal_rows_few_are_left_out(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    kept = [len(survivors({str(row): [random.normal(1, 0.3, N)] for row in range(10)}, 10)) for _ in range(40)]
+    assert np.mean(kept) > 8
+
+
+def test_a_training_that_diverged_is_left_out_and_the_first_of_equal_rows_is_taken() -> None:
+    same = np.ones(N)
+    found = {"recipe": [same], "search": [same], "diverged": [np.full(N, DIVERGED)]}
+    assert survivors(found, 10) == ["recipe", "search"]
+    assert survivors({"diverged": [np.full(N, DIVERGED)]}, 10) == ["diverged"]
+
+
+def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "contest.json"
+    contest = Contest.begun(["none", "photo", "search"], file)
+    assert contest.best is None
+    for row, mean in (("none", 0.5), ("photo", 0.4)):
+        contest.add(row, 0, Outcome(tuple(np.linspace(0, 1, 50) + mean), 10.0))
+    again = Contest.begun(["none", "photo", "search"], file)
+    assert again.missing(0) == ["search"]
+    assert again.n_seeds == 0
+    again.add("search", 0, Outcome(tuple(np.linspace(0, 1, 50) + 0.3), 9.0))
+    assert (again.n_seeds, again.best, again.left(1)) == (1, "search", ["search"])
+    assert [row["dropped_after"] for row in again.table()] == [1, 1, None]
+    file.write_text("{")
+    with pytest.raises(RunError, match=r"contest\.json"):
+        Contest.begun(["none"], file)
+
+
+def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() -> None:
+    train, val = two_sides(40, seed=0), two_sides(10, seed=1)
+    data, held_out = contest_data(SearchData("d", ("left", "right"), train, val), has_own_val=False)
+    assert sorted(torch.cat([*held_out]).tolist()) == list(range(50))  # type: ignore[arg-type]
+    labels = torch.cat([train.labels, val.labels])
+    assert [labels[one].sum().item() for one in held_out if one is not None] == [5] * 5
+    assert len(data.train) == 50
+
+
+def test_validation_images_that_are_apart_are_held_out_by_all_seeds() -> None:
+    train, val = two_sides(40, seed=0), two_sides(10, seed=1)
+    data, held_out = contest_data(SearchData("d", ("left", "right"), train, val), has_own_val=True)
+    assert held_out == [None]
+    assert isinstance(data.test, LabelledImages)
+    assert torch.equal(data.test.images, val.images)
+
+
+def race(**gaps: float) -> RaceFindings:
+    """One that takes the symmetries with gaps of 0."""
+    taken = tuple(name for name, gap in gaps.items() if gap == 0)
+    found = {name: (gap, 0.01) for name, gap in gaps.items()}
+    return RaceFindings(found, 0.15, {}, 1.0, "no group", taken, 0)
+
+
+def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
+    none = race(HorizontalFlip=0.8, VerticalFlip=0.9, QuarterTurn=0.9)
+    kept = {name for name in RECIPES if goes_with(name, none)}
+    assert kept == {"none", "randaugment", "trivialaugment", "autoaugment", "oriented"}
+    flips = race(HorizontalFlip=0.0, VerticalFlip=0.9, QuarterTurn=0.9)
+    assert goes_with("photo", flips)
+    assert not goes_with("overhead", flips)
+    all_hold = race(HorizontalFlip=0.0, VerticalFlip=0.0, QuarterTurn=0.0)
+    assert goes_with("overhead", all_hold)
+    assert not goes_with("photo", all_hold)
+
+
+def test_symmetries_of_recipes_are_those_that_they_apply() -> None:
+    names = ["HorizontalFlip", "VerticalFlip", "QuarterTurn"]
+    assert symmetries_in("overhead", names) == set(names)
+    assert symmetries_in("photo", names) == {"HorizontalFlip"}
+    assert symmetries_in("randaugment", names) == set()
+
+
+def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal_rows() -> None:
+    found = RECIPES["photo"].make()
+    assert rows_of_contest(found, 3) == ("none", "randaugment", FOUND)
+    assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")
+    assert rows_of_contest(found, 20)[-1] == FOUND
+    assert len(rows_of_contest(found, 20)) == len(RECIPES) + 1
