@@ -44,7 +44,7 @@ from hba.utils.seeding import default_generators, derived_seed
 
 N_FOLDS = 5
 CLEARLY = (3.0, 2.0)
-"""Standard errors by which a row is behind that is left out: after one seed, whose luck they do not include, and later."""
+"""Standard errors by which a row is behind that is left out: after one seed, whose luck is not in them, and later."""
 MOST_LEFT = (5, 4, 3)
 """Rows that are left after the first, the second, and each later seed."""
 DIGITS, DIVERGED = 4, 1e6
@@ -179,7 +179,8 @@ def contest_data(data: SearchData, *, has_own_val: bool) -> tuple[EvaluationData
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
-        parts = kind(min(N_FOLDS, len(labels)), shuffle=True, random_state=0).split(labels, labels)
+        most = len(labels) if kind is KFold else int(np.bincount(labels).max())
+        parts = kind(max(2, min(N_FOLDS, most)), shuffle=True, random_state=0).split(labels, labels)
         folds = [torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
 

@@ -17,7 +17,7 @@ from hba.schedule.recipes import RECIPES
 from tests.small_trainings import two_sides
 
 SETTINGS: dict[str, Any] = {
-    **{"model": "simple-cnn-4", "image_size": 8, "epochs": 6, "batch_size": 20, "learning_rate": 0.02, "fast": False},
+    **{"model": "simple-cnn-4", "image_size": 8, "epochs": 4, "batch_size": 20, "learning_rate": 0.02, "fast": False},
     **{"smaller": 1.0, "seeds": 2},
 }
 BUDGET = 600.0
@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.9])
 def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, tmp_path: Path, share: float) -> None:
     """In the search, in the contest, and in the test."""
-    folder, settings = tmp_path / "run", {**SETTINGS, "epochs": 4}
+    folder, settings = tmp_path / "run", {**SETTINGS, "epochs": 2}
     seen: list[float] = []
 
     class Interrupts(AutoCallback):
@@ -150,10 +150,8 @@ def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:
         one = two_sides(40, seed)
         return [(image, int(label)) for image, label in zip(one.images, one.labels, strict=True)]
 
-    network = nn.Sequential(
-        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 2)
-    )
-    settings = {name: one for name, one in SETTINGS.items() if name != "model"}
+    layers = nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 2)
+    settings = {**{name: one for name, one in SETTINGS.items() if name != "model"}, "epochs": 2}
     how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "network": nn.Sequential(*layers)}
     found = hba.auto((pairs(0), pairs(1)), out=tmp_path / "run", **how, **settings)
     assert found.finished
