@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from hba.config.evaluation import EvaluationConfig
+from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
+from hba.data.config import DataConfig
 from hba.data.images import EvaluationData
-from hba.data.load import AnyDataset, find_source, load_search_data
+from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_search_data
 from hba.errors import DivergedError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
@@ -195,9 +196,9 @@ class AutoRun:
             n_seeds = min(MOST_TEST_SEEDS, max(LEAST_TEST_SEEDS, math.floor(self.seconds_left / max(of_seed, 1e-3))))
             self.note(test_seeds=n_seeds, chosen=chosen)
         self.phases.plan(TEST, n_seeds * (1 + len(against)) * record.training_seconds / record.n_jobs)
-        given = {**config.model_dump(exclude={"data", "seeds", "val_size"}), "seeds": n_seeds}
-        if self.own.get("network") is not None:
-            given.pop("model")
+        idle = {"data", "seeds", "val_size", *(("model", *OF_WEIGHTS) if self._own_network else ())}
+        idle |= {*DataConfig.model_fields} - {*READ_SETTINGS} if self.datasets else set()
+        given = {**config.model_dump(exclude=idle), "seeds": n_seeds}
         evaluate(
             self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
             record.data if self.datasets is None else self.datasets,

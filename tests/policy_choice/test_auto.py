@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_trainings import two_sides
 from torch import nn
 
 import hba
 from hba.errors import HbaError, SettingsError
 from hba.policy_choice.callbacks import AutoCallback
 from hba.schedule.recipes import RECIPES
-from tests.small_trainings import two_sides
 
 SETTINGS: dict[str, Any] = {
     **{"model": "simple-cnn-4", "image_size": 8, "epochs": 4, "batch_size": 20, "learning_rate": 0.02, "fast": False},

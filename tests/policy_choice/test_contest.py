@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_trainings import two_sides
 
 from hba.data import SearchData
 from hba.data.images import LabelledImages
@@ -13,7 +14,6 @@ from hba.policy_choice.contest import DIVERGED, Contest, Outcome, contest_data, 
 from hba.policy_choice.rows import FOUND, goes_with, rows_of_contest, symmetries_in
 from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
-from tests.small_trainings import two_sides
 
 N = 400
 
