@@ -29,12 +29,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images whose classes a horizontal flip exchanges."""
     file = tmp_path_factory.mktemp("sides") / "sides.npz"
     train, test = two_sides(80, seed=0), two_sides(40, seed=1)
-    arrays = {"train": train, "test": test}
-    np.savez(
-        file,
-        **{f"{name}_images": one.images.permute(0, 2, 3, 1).numpy() for name, one in arrays.items()},
-        **{f"{name}_labels": one.labels.numpy() for name, one in arrays.items()},
-    )
+    arrays: dict[str, Any] = {}
+    for name, one in (("train", train), ("test", test)):
+        arrays |= {f"{name}_images": one.images.permute(0, 2, 3, 1).numpy(), f"{name}_labels": one.labels.numpy()}
+    np.savez(file, **arrays)
     return file
 
 
