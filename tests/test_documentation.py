@@ -111,7 +111,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("document", [path for path in DOCUMENTS if "```python" in text_of(path)], ids=lambda x: x.name)
 def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the folder above, with the shortest searches; snippets for other libraries are in test_examples.py."""
-    search, evaluate = hba.search, hba.evaluate
+    search, evaluate, train = hba.search, hba.evaluate, hba.train
     short = {name: TINY[name] for name in ("epochs", "batch_size", "device")}
 
     def short_search(*given: Any, **settings: Any) -> hba.SearchResult:
@@ -121,10 +121,14 @@ def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, mon
     def short_evaluation(*given: Any, **settings: Any) -> hba.EvaluationResult:
         return evaluate(*given, **{**settings, **short, "seeds": 2}, jobs=1)
 
+    def short_training(*given: Any, **settings: Any) -> hba.TrainedNetwork:
+        return train(*given, **{**settings, **short, "model": TINY["model"]})
+
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)
     monkeypatch.setattr(hba, "search", short_search)
     monkeypatch.setattr(hba, "evaluate", short_evaluation)
+    monkeypatch.setattr(hba, "train", short_training)
     text = (
         text_of(document).split("\n## In other libraries")[0] if document.name == "pipelines.md" else text_of(document)
     )

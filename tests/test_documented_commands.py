@@ -28,7 +28,8 @@ SMALLER: Mapping[str, str] = {
 """Of options that a command has, in the place of their values: click takes the last one."""
 SEARCH: Mapping[str, str] = {f"--{name.replace('_', '-')}": str(value) for name, value in TINY.items()}
 EVALUATION = {**{name: SEARCH[name] for name in ("--epochs", "--batch-size", "--device")}, "--seeds": "2"}
-DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION}
+TRAINING = {name: value for name, value in SEARCH.items() if name != "--image-size"}
+DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION, "train": TRAINING}
 
 
 @pytest.mark.usefixtures("benchmarks_can_be_imported")
@@ -66,6 +67,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with contextlib.chdir(folder):
         make_runs(Path(), ("animals-1", "animals-2", "DIR-1"))
         hba.search("animals", out="runs/tuned", tune="augmentation,dropout,weight-decay", **TINY)
+        hba.train("overhead", "animals", out="runs/animals-network", **TINY)
         hba.repeated_search("DIR", seeds=2, out="runs/DIR-seeds", **TINY)
         shutil.copy("runs/animals-1/policy.json", "SCHEDULE")
         (example,) = re.findall(r"^```python\n(# mine\.py\n.*?)^```", text_of("docs/extending.md"), re.DOTALL | re.M)
@@ -87,6 +89,8 @@ def test_commands_run(document: str, documented: Path, tmp_path: Path, monkeypat
         monkeypatch.chdir(place)
         if words[0] == "search" and "--resume" not in words:
             shutil.rmtree("runs/DIR-seeds")
+        if words[0] == "train":
+            shutil.rmtree("runs/animals-network")
         result = CliRunner().invoke(main, _shortened(words))
         if result.exit_code != 0 or ("--out" in words and not Path(words[words.index("--out") + 1]).exists()):
             failed.append((command.typed, result.output + repr(result.exception)))

@@ -1,6 +1,7 @@
 """The network that hba.train leaves: it measures as recorded, PyTorch alone runs it, and no kill loses it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from documents import blocks_of, text_of
 from PIL import Image
 from small_trainings import one_operation, tiny_data, two_sides
 from torch import Tensor, nn
@@ -25,12 +27,12 @@ from hba.training.trained_network import FromPixels, KeptNetwork, NetworkInfo, e
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "learning_rate": 0.05}
 MODEL: dict[str, Any] = {"model": "wrn-10-1"}
-WITH_TORCH_ALONE = """
-import sys, torch
-with open("network.pt", "rb") as file:
-    network = torch.export.load(file).module()
+FOLDER = "runs/animals-network"
+"""In the documentation."""
+ALSO = """
+import sys
 images = torch.load("images.pt")
-torch.save([network(images[:n]).softmax(dim=1) for n in (1, 7, len(images))], "found.pt")
+torch.save([probabilities, *(network(images[:n]).softmax(dim=1) for n in (1, 7, len(images)))], "found.pt")
 assert not [name for name in sys.modules if name.partition(".")[0] in ("hba", "torchvision", "timm")]
 """
 
@@ -81,12 +83,20 @@ def test_train_leaves_a_network_that_measures_as_recorded(run: Path) -> None:
 
 
 def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(run: Path, tmp_path: Path) -> None:
-    images = two_sides(30, seed=5).images
-    (tmp_path / "network.pt").write_bytes((run / "network.pt").read_bytes())
+    """The lines of the documentation, in a process of their own."""
+    images, network = two_sides(30, seed=5).images, hba.load_network(run)
+    shutil.copytree(run, tmp_path / FOLDER)
     torch.save(images, tmp_path / "images.pt")
-    subprocess.run([sys.executable, "-I", "-c", WITH_TORCH_ALONE], cwd=tmp_path, check=True, timeout=300)
-    predicted = hba.load_network(run).predict(images)
-    for found in torch.load(tmp_path / "found.pt"):
+    code = blocks_of(text_of("docs/networks.md"), "python")[-1] + ALSO
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, timeout=300, capture_output=True, text=True
+    )
+    black, predicted = network.predict(torch.zeros_like(images[:2])), network.predict(images)
+    assert done.stdout == f"{[network.classes[number] for number in black.argmax(1)]}\n"
+    assert done.stderr == ""
+    for_zeros, *others = torch.load(tmp_path / "found.pt")
+    torch.testing.assert_close(for_zeros, black)
+    for found in others:
         torch.testing.assert_close(found, predicted[: len(found)])
     assert predicted.sum(dim=1).tolist() == pytest.approx([1.0] * 30)
 
