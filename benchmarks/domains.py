@@ -2,14 +2,16 @@
 
     python benchmarks/domains.py truth [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py auto [--sets pbc,omniglot] [--budgets 5,20] [--dry-run]
     python benchmarks/domains.py page
 
 The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
 and measures its validation images; then with and without each group of operations, beside the recipe with the least
 calibrated loss. `verdict` runs what domains.toml plans, which has to be committed before: searches on the same images,
-and trainings on all training images with what they find and with the recipes, measured on test images once. Each run is
-stored as soon as it has ended, and not run again. `page` writes docs/domains.md, and compares what the searches apply
-with the truth.
+and trainings on all training images with what they find and with the recipes, measured on test images once. `auto` runs
+`hba auto` on each set for so many minutes, as planned, and trains recipes with the same settings and seeds beside it.
+Each run is stored as soon as it has ended, and not run again. `page` writes docs/domains.md, and compares what the
+searches apply with the truth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +27,7 @@ from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
+from image_sets.auto import AUTO, AUTO_SETS, OF_UNEVEN, AutoPlan, auto_table, auto_tasks
 from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
 from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
 from quality.plan import planned_for
@@ -105,6 +108,33 @@ def verdict(**options: Any) -> None:
     click.echo(verdict_tables(where.results)["verdict"])
 
 
+@main.command()
+@click.option("--budgets", default="", help="Minutes, by commas. [default: all that are planned]")
+@with_options(
+    click.option("--sets", default=",".join(AUTO_SETS), show_default=True, help="Names, by commas."),
+    *(DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN),
+)
+def auto(budgets: str, **options: Any) -> None:
+    """Run hba auto as a person types it, with nothing else on the machine."""
+    where, plan = Where(**options, jobs=1), planned_for(AUTO, PLAN, AutoPlan)
+    tasks = auto_tasks(plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work)
+    noted = NOTHING_ELSE if where.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
+    carry_out(tasks, store_of(where.results, AUTO), where.device, 1, where.dry_run, noted)
+
+
+def auto_tables(results: Path) -> dict[str, Any]:
+    """Of the page: the table of each budget, and where the records come from."""
+    plan, records = planned_for(AUTO, PLAN, AutoPlan), list(store_of(results, AUTO).by_key().values())
+    budgets = [one for one in plan.budgets if any(record.run.further["minutes"] == one for record in records)]
+    return {
+        "auto": {minutes: markdown(auto_table(records, plan, minutes)) for minutes in budgets},
+        "auto_origin": origin(records),
+        "auto_commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
+        "auto_missing": [one for one in plan.budgets if one not in budgets],
+        "uneven": OF_UNEVEN,
+    }
+
+
 def truth_tables(results: Path) -> dict[str, Any]:
     """Of the page: the tables, in how many pairs the searches agree, where the records come from, what is missing."""
     records = list(store_of(results, TRUTH).by_key().values())
@@ -137,8 +167,8 @@ def verdict_tables(results: Path) -> dict[str, Any]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write docs/domains.md."""
-    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS}
-    click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **truth_tables(results), **verdict_tables(results))}")
+    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS, **truth_tables(results)}
+    click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     tiny = {"model": "mlp-16", "image_size": 8, "epochs": 1, "algorithm": "lookahead", "operations": ["Invert"]}
     monkeypatch.setattr(runs, "SETTINGS", {**runs.SETTINGS, **tiny})
     plan = tmp_path / "plan.toml"
-    plan.write_text('[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs = 1\n', "utf-8")
+    of_auto = '[auto]\nbudgets = [5]\nrows = ["photo"]\nbest = {digits = "photo"}\n'
+    plan.write_text(f'[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs = 1\n{of_auto}', "utf-8")
     for name, value in (("PLAN", plan), ("DOCS", tmp_path)):
         monkeypatch.setattr(domains, name, value)
     of_runs = ("--sets", "digits", "--jobs", "1", "--results", str(tmp_path), "--work", str(tmp_path / "runs"))

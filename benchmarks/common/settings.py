@@ -50,6 +50,7 @@ NEUTRAL: Settings = MappingProxyType(
         "fast": False,
         "baseline": None,
         "spread": None,
+        "with_val": False,
         "optimizer": "sgd",
         "learning_rate_warm_up_epochs": 0,
         "pretrained": None,

@@ -38,7 +38,7 @@ def judged_by(rows: Sequence[str]) -> str:
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
-def planned_for(bed: str, path: Path = PLAN, kind: type[Planned] = Planned) -> Any:
+def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> Any:
     """The plan for a bed, of that kind. Raises SettingsError for a file that is no plan or lacks the bed."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,145 @@
+"""`hba auto` as a person types it, and what it leaves beside recipes that are trained as its network is."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from common.records import Record, Results, Run
+from common.tables import NOTHING
+
+import hba
+from hba.data.config import Size
+from hba.errors import RunError
+from hba.policy_choice.rows import FOUND
+from hba.report.results import EvaluationRow
+from hba.schedule.library import POLICY_NAME
+from hba.utils.settings import Settings
+from image_sets.runs import BALANCED, CIFAR, SETS, folder_of
+
+AUTO, BEST, UNEVEN = "auto", "best recipe", "cifar10-uneven"
+AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
+OF_UNEVEN = {"airplane": 300, "automobile": 200, "bird": 150, "cat": 100, "deer": 90, "dog": 60}
+"""The first training images of six classes of CIFAR-10, 900 in all, of which a fifth is the test split."""
+SHOWN = ("model", "image_size", "epochs", "batch_size", "fast")
+
+
+class AutoPlan(Settings):
+    """What `domains.py auto` runs."""
+
+    budgets: tuple[Size, ...]
+    """In minutes."""
+    rows: tuple[str, ...]
+    """Recipes that are trained beside the best row of each run, with its settings and seeds."""
+    best: dict[str, str]
+    """The recipe with the least test error on each set, as docs/domains.md has it."""
+
+
+def uneven_folder(work: Path) -> Path:
+    """Six classes of CIFAR-10 by links."""
+    place, images = work / "sets" / UNEVEN, Path(folder_of(CIFAR, work)) / "train"
+    for name, n_images in OF_UNEVEN.items():
+        (place / name).mkdir(parents=True, exist_ok=True)
+        for image in sorted((images / name).iterdir())[:n_images]:
+            link = place / name / image.name
+            if not link.exists():
+                os.link(image, link)
+    return place
+
+
+@dataclass(frozen=True)
+class AutoTask:
+    """One run of `hba auto`, in a process of its own that has all cores."""
+
+    dataset: str
+    minutes: int
+    rows: tuple[str, ...]
+    work: Path
+
+    @property
+    def label(self) -> str:
+        return self.dataset
+
+    @property
+    def run(self) -> Run:
+        return Run(AUTO, self.dataset, {}, 0, {"minutes": self.minutes, "rows": [*self.rows]})
+
+    def do(self) -> Results:
+        folder = self.work / AUTO / f"{self.dataset}-{self.minutes}m"
+        data = str(uneven_folder(self.work)) if self.dataset == UNEVEN else folder_of(self.dataset, self.work)
+        if not (folder / "auto.json").exists():
+            command = [sys.executable, "-m", "hba", "auto", data, "--budget", f"{self.minutes}m", "--out", str(folder)]
+            # The threads of a benchmark are not those of a person.
+            environment = {name: one for name, one in os.environ.items() if name != "OMP_NUM_THREADS"}
+            began = time.monotonic()
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RunError(f"{self.dataset}, {self.minutes} minutes: {done.stderr.strip().splitlines()[-1:]}")
+            (folder / "seconds").write_text(str(time.monotonic() - began))
+        record, evaluation = json.loads((folder / "auto.json").read_text("utf-8")), folder / "evaluation"
+        names = [record["chosen"], *(name for name in ("none", "randaugment") if name != record["chosen"])]
+        first = folder / "search" / POLICY_NAME if names[0] == FOUND else names[0]
+        beside = [*names[1:], *(name for name in self.rows if name not in names)]
+        found = hba.evaluate(
+            first, data, against=beside, out=evaluation, resume=True, config=evaluation, jobs=os.cpu_count()
+        )
+        balanced = self.dataset == BALANCED
+        return {
+            "seconds": float((folder / "seconds").read_text()),
+            "errors": {row.name: errors_of(row, balanced=balanced) for row in found.rows},
+            "settings": {name: found.settings[name] for name in SHOWN},
+            "test_images": found.test_images,
+            **{name: record[name] for name in ("chosen", "answer", "plan", "rows", "n_jobs")},
+        }
+
+
+def errors_of(row: EvaluationRow, *, balanced: bool) -> list[float]:
+    """Of each seed in per cent, or as the mean over classes."""
+    found = row.by_seed("balanced_accuracy" if balanced else "test_error")
+    return [100 - one if balanced else one for one in found.values()]
+
+
+def auto_tasks(plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path) -> list[AutoTask]:
+    return [
+        AutoTask(name, minutes, tuple(dict.fromkeys([*plan.rows, plan.best[name]])), work)
+        for minutes in budgets
+        for name in sets
+    ]
+
+
+def auto_table(records: Sequence[Record], plan: AutoPlan, minutes: int) -> pd.DataFrame:
+    """A row for each set: what was trained, what was chosen, and mean test errors in per cent."""
+    found, runs = [], {one.run.dataset: one.results for one in records if one.run.further["minutes"] == minutes}
+    means: list[dict[str, float]] = []
+    for name in AUTO_SETS:
+        if name not in runs:
+            found.append({"set": name})
+            continue
+        one, settings = runs[name], runs[name]["settings"]
+        errors = {row: sum(values) / len(values) for row, values in one["errors"].items()}
+        of_rows = {AUTO: errors[one["chosen"]], **{row: errors[row] for row in ("none", *plan.rows)}}
+        best, seeds = errors[plan.best[name]], len(one["errors"][one["chosen"]])
+        means.append({**of_rows, BEST: best})
+        found.append(
+            {
+                "set": name,
+                "trained": f"{settings['model']}, {settings['image_size']} pixels, {settings['epochs']} epochs",
+                "chosen": one["chosen"],
+                **{row: f"{error:.1f}" for row, error in of_rows.items()},
+                f"{BEST} of the set": f"{best:.1f} ({plan.best[name]})",
+                f"{AUTO} minus it": f"{of_rows[AUTO] - best:+.1f}",
+                "seeds": str(seeds),
+                "minutes": f"{one['seconds'] / 60:.1f}",
+            }
+        )
+    if means:
+        mean = pd.DataFrame(means).mean()
+        of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST}
+        last = {f"{BEST} of the set": f"{mean[BEST]:.1f}", f"{AUTO} minus it": f"{mean[AUTO] - mean[BEST]:+.1f}"}
+        found.append({"set": f"mean of {len(means)}", **of_mean, **last})
+    return pd.DataFrame(found).fillna(NOTHING)
