@@ -30,7 +30,7 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
 
 
 def pool_in(folder: Path, skip_broken: bool = False) -> Pool:
-    return replace(folder_source(folder).train, image_size=SIZE, skip_broken=skip_broken)
+    return replace(folder_source(folder).train, image_size=SIZE, most_broken=99 * skip_broken)
 
 
 def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:

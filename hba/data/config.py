@@ -71,7 +71,7 @@ class DataConfig(Settings):
     """Leave images in their files instead of memory, and read them in every epoch."""
     workers: Annotated[Workers | None, DefaultText("one per core but at most 8")] = None
     """Processes that read images while streaming."""
-    skip_broken: Annotated[bool | None, DefaultText("at most 5 in a split, or 1 % of it")] = None
+    skip_broken: Annotated[bool | None, DefaultText("at most 5, or 1 %")] = None
     """Leave out images that cannot be read, however many, instead of stopping; off stops at the first one."""
     levels: Annotated[TwoLevels | None, DefaultText("0,65535, or 0,1 for floating point")] = None
     """Of images of more than 8 bits: the level that becomes black and the one that becomes white, such as 0,4095."""

@@ -14,7 +14,7 @@ from hba.data.config import DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.loader import StreamedImages
-from hba.data.pool import Pool, Source
+from hba.data.pool import Pool, Source, most_left_out, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -62,8 +62,8 @@ def find_source(config: DataConfig) -> Source:
     # What prepare has left out is known. A data set by name is complete, and not read once more to find broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
     skip_broken = of_kind.get(kind, config.skip_broken)
-    how: dict[str, Any] = {"image_size": config.stored_size, "skip_broken": skip_broken, "levels": config.levels}
-    source = readers[kind]().map(lambda pool: replace(pool, **how))
+    how: dict[str, Any] = {"image_size": config.stored_size, "levels": config.levels}
+    source = readers[kind]().map(lambda pool: replace(pool, most_broken=most_left_out(len(pool), skip_broken), **how))
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -82,11 +82,14 @@ def load_search_data(
     train, val = splits.train, splits.val
     splits.available.check_levels()
     n_test = 0 if source.test is not None else len(splits.test())
+    images = _read(train, config, on_read), _read(val, config, on_read)
+    if source.val is None and len(lost := [item for part in images for item in part.left_out]) > train.most_broken:
+        # An evaluation, which trains on both, would be refused.
+        raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
     return SearchData(
         source.name,
         source.class_names,
-        _read(train, config, on_read),
-        _read(val, config, on_read),
+        *images,
         not_images=(*source.train.unused, *(source.val.unused if source.val else ())),
         facts=source.facts,
         test_images=n_test if dataset is None else None,

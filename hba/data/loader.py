@@ -101,7 +101,7 @@ class StreamedImages(Images):
     @staticmethod
     def of(pool: Pool, workers: int | None = None, on_read: OnRead | None = None) -> "StreamedImages":
         """The images of a pool. Where broken images may be left out, all are read once to find them."""
-        broken = {} if pool.skip_broken is False else pool.find_broken(on_read)
+        broken = pool.find_broken(on_read) if pool.most_broken else {}
         chosen, n_workers = pool.without(broken), default_workers() if workers is None else workers
         return StreamedImages(chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values()))
 

@@ -126,8 +126,9 @@ class FileItems(Items):
 class Pool(Dataset[ReadPart]):
     """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
 
-    unused: files that are no images. image_size: side in pixels that images are read with. skip_broken: leave out any
-    number of unreadable images, or none, or for None a few; more are a DataError. levels: see reading.py.
+    unused: files that are no images. image_size: side in pixels that images are read with. most_broken: so many
+    unreadable images are left out, more are a DataError; pools that are drawn from one have its number. levels: see
+    reading.py.
     """
 
     items: Items
@@ -135,7 +136,7 @@ class Pool(Dataset[ReadPart]):
     numbers: np.ndarray
     unused: tuple[SkippedFile, ...] = ()
     image_size: int = 32
-    skip_broken: bool | None = None
+    most_broken: int = 0
     levels: Levels | None = None
 
     def __len__(self) -> int:
@@ -200,15 +201,16 @@ class Pool(Dataset[ReadPart]):
 
         Several threads read. on_read: called after each part. DataError where more are broken than may be left out.
         """
-        most, lost = most_left_out(len(self), self.skip_broken), list[SkippedFile]()
+        lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
         try:
             parts = threads.map(self.__getitem__, (self.numbers[start : start + AT_ONCE] for start in starts))
             for start, (images, broken) in zip(starts, parts, strict=True):
                 lost += [item for _, item in broken]
-                if len(lost) > most:
-                    raise too_many_broken(lost, start + len(images), len(self)) if most else broken_image(lost[0])
+                if len(lost) > self.most_broken:
+                    n_read = start + len(images)
+                    raise too_many_broken(lost, n_read, len(self)) if self.most_broken else broken_image(lost[0])
                 yield start, images, {start + place: item for place, item in broken}
                 if on_read is not None:
                     on_read(start + len(images), len(self))

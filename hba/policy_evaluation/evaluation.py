@@ -233,7 +233,9 @@ def _train_all(
 
 def _identity(row: RowConfig) -> tuple[str, ...]:
     """All that decides a row's numbers, but for images and hardware."""
-    settings = row.config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
+    # What skip_broken has left out is part of the hash of the images.
+    config = row.config.model_copy(update={"skip_broken": False})
+    settings = config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
     network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
     return settings, row.name, row.definition, str(network), str(start)
 

@@ -30,7 +30,7 @@ def files_of(pool: Pool) -> list[str]:
 
 
 def read_all(folder: Path, skip_broken: bool = False, **options: Any) -> LabelledImages:
-    return replace(folder_source(folder).train, image_size=4, skip_broken=skip_broken).read(**options)
+    return replace(folder_source(folder).train, image_size=4, most_broken=99 * skip_broken).read(**options)
 
 
 def refusal(folder: Path) -> str:
