@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from hba.data.labels import error_in_words
 from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
+from hba.policy_evaluation.baselines import AGAINST
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, TrainingsBar
+from hba.report.answer import answer
 from hba.report.tables import MEASURES, measured_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
@@ -40,9 +43,8 @@ HELP_WIDTH = 118
 @click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--against",
-    default="none",
-    show_default=True,
-    help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules.",
+    help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules. "
+    f"[default: {','.join(AGAINST)}, without SCHEDULE itself]",
 )
 @click.option(
     "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Settings by name, see `hba presets`."
@@ -57,7 +59,7 @@ HELP_WIDTH = 118
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
 @json_option
 @operations_file_option
-def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def evaluate(schedule: str, data: str | None, out: Path | None, as_json: bool, **options: Any) -> None:
     """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba search`.
@@ -91,7 +93,7 @@ def evaluate(schedule: str, data: str | None, against: str, out: Path | None, as
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
             with trainings_kept(folder, lambda: terminal.n_done):
-                settings = {"against": against, "jobs": jobs, **given(options)}
+                settings = {"jobs": jobs, **given(options)}
                 result = hba.evaluate(schedule, data, out=folder, callback=callback, **settings)
         if is_first():
             _report(result, folder, as_json=as_json)
@@ -147,22 +149,39 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     yield from plan.notes
 
 
+def _command(folder: Path) -> str:
+    """This command, with the folder of its results, and without what a resumed evaluation changes."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        if name in ("--seeds", "--out") and not has_value:
+            next(words, None)
+        elif name not in ("--seeds", "--out", "--resume", "--json"):
+            kept.append(word)
+    return shlex.join(["hba", *kept, "--out", str(folder)])
+
+
 def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> None:
     """What was found, and where it is."""
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
     printer, config = console(), result.config
+    found = answer(result, command=_command(folder))
+    if found is not None:
+        printer.print(found.sentence)
     printer.print(
         f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
         f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
     )
     for measure in MEASURES:
-        found = measured_table(result, measure)
-        if found is not None:
-            printer.print(table(found.headings, found.rows))
+        measured = measured_table(result, measure)
+        if measured is not None:
+            printer.print(table(measured.headings, measured.rows))
     for text in [str(result.verdict)] if result.verdict else result.warnings:
         printer.print(text)
+    if found is not None and found.next_step is not None:
+        printer.print(f"To be surer: {found.next_step}")
     printer.print(f"Results: {folder / RESULTS_NAME}")
     if result.report is not None:
         printer.print(f"Report: {result.report}")

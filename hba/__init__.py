@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from hba.policy_search.seeds import repeated_search as repeated_search
     from hba.regularization.groups import register_regularizer as register_regularizer
     from hba.regularization.regularizer import Hyperparameter as Hyperparameter, Regularizer as Regularizer
+    from hba.report.answer import Answer as Answer
     from hba.report.compare import Comparison as Comparison, compare as compare
     from hba.report.over_seeds import OverSeeds as OverSeeds
     from hba.report.page import write_report as write_report
@@ -93,6 +94,7 @@ _NAMES = {
     "hba.policy_search.seeds": ("repeated_search",),
     "hba.regularization.groups": ("register_regularizer",),
     "hba.regularization.regularizer": ("Hyperparameter", "Regularizer"),
+    "hba.report.answer": ("Answer",),
     "hba.report.compare": ("Comparison", "compare"),
     "hba.report.over_seeds": ("OverSeeds",),
     "hba.report.page": ("write_report",),

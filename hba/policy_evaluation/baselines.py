@@ -17,6 +17,7 @@ from hba.data.images import EvaluationData, Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
+from hba.operations import COMMON_CHANNELS
 from hba.policy_evaluation.baseline_augmentations import middle, respread, start
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
@@ -31,6 +32,8 @@ from hba.utils.seeding import default_generators
 from hba.utils.settings import words
 
 NONE = "none"
+AGAINST = (NONE, "randaugment")
+"""What an evaluation compares with unless it is told otherwise, without the recipe that the schedule itself is."""
 SEEDS = "seeds of an evaluation"
 """Part of every definition, so that results whose trainings had the seeds of searches are not resumed."""
 
@@ -135,6 +138,10 @@ def named_rows(schedule: Schedule | str | Path, against: str | Sequence[Baseline
     if not isinstance(others, Iterable):
         raise SettingsError(f"against must be a list, got {others!r}")
     first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
+    if against is AGAINST:
+        # RandAugment is for pictures; the fill of a schedule says how many channels it is for.
+        usual = AGAINST if len(first[1].fill) in COMMON_CHANNELS else (NONE,)
+        others = [name for name in usual if name != first[1].provenance.get(RECIPE)]
     rows: dict[str, Schedule | Make] = {}
     for name, row in (first, *(_named_row(other, number) for number, other in enumerate(others, start=2))):
         if name in rows:

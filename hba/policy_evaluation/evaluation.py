@@ -30,7 +30,7 @@ from hba.errors import DivergedError, SettingsError
 from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors, number_of_jobs, tensors_of
 from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.policy_evaluation.baseline_augmentations import respread
-from hba.policy_evaluation.baselines import NONE, Baseline, RowConfig, check_rows, named_rows, row_configs
+from hba.policy_evaluation.baselines import AGAINST, Baseline, RowConfig, check_rows, named_rows, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
 from hba.policy_evaluation.leakage import leakage_reports, settings_of
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
@@ -57,7 +57,7 @@ def evaluate(
     schedule: Schedule | str | Path,
     data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,
     *,
-    against: str | Sequence[Baseline] = (NONE,),
+    against: str | Sequence[Baseline] = AGAINST,
     preset: str | None = None,
     network: nn.Module | Callable[[int], nn.Module] | None = None,
     out: str | Path | None = None,
@@ -78,7 +78,8 @@ def evaluate(
     fitted to image_size; None is what the schedule was searched on. against: the baselines, in a list or, as names,
     separated by commas: names in `hba.policy_evaluation.BASELINES`, whose `text` says what each stands for, schedules,
     schedule files, names of shipped schedules, or your own augmentations, as `hba.Augmentation` describes them. A
-    baseline's name takes precedence over a file of that name.
+    baseline's name takes precedence over a file of that name. By default none and randaugment, without the one that the
+    schedule itself is.
 
     preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; those that neither sets are as in the
     search. The setting spread, in logits, replaces the spread of every schedule and of the baselines made of the first

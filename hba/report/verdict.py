@@ -84,10 +84,7 @@ def limits(found: Verdict, resolution: Resolution) -> str:
         sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
     if found.kind == "no difference shown":
         if resolution.half_width is not None:
-            sentences.append(
-                f"It reaches {resolution.half_width:.2f} points to either side; about {resolution.seeds_for_one_point} "
-                "seeds would show a difference of one point (four times in five)."
-            )
+            sentences.append(f"It reaches {resolution.half_width:.2f} points to either side.")
         if resolution.standard_error is not None:
             sentences.append(
                 f"One test image is {resolution.one_image:.2f} points, and the standard error of a test error is "

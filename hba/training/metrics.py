@@ -79,18 +79,11 @@ def measure_batch_size(image_size: int) -> int:
 
 
 @torch.no_grad()
-def totals(
-    predict: Function,
-    data: Images,
-    prepare: Function,
-    confusion: Tensor | None = None,
-    mistakes: list[Tensor] | None = None,
-) -> Tensor:
+def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
-    device, to which images are added by label and answer. mistakes: gets which images of one label are answered
-    wrongly, batch by batch. Each of several processes measures its share of the batches,
+    device, to which images are added by label and answer. Each of several processes measures its share of the batches,
     and all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
@@ -103,15 +96,12 @@ def totals(
             # Other processes measure other batches.
             logits = predict(prepare(as_floats(images)))
         loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
-        missed = torch.zeros_like(answer, dtype=torch.bool) if multi_label else answer != labels
-        wrong = missed.sum().to(loss)
+        wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
         if multi_label:
             answers.append((logits, labels))
         elif confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
             confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
-        if mistakes is not None:
-            mistakes.append(missed)
         sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
@@ -128,14 +118,19 @@ def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int 
     n_classes: also compute the confusion matrix of so many classes, and which images are answered wrongly. The host
     waits for the device only at the end.
     """
+    answers: list[Tensor] = []
+
+    def predict(images: Tensor) -> Tensor:
+        logits: Tensor = network(images)
+        answers.append(logits.argmax(1))
+        return logits
+
     was_training = network.training
     network.eval()
     counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
-    mistakes: list[Tensor] = []
-    loss, wrong, count = totals(network, data, prepare, counts, mistakes).tolist()
+    loss, wrong, count = totals(predict, data, prepare, counts).tolist()
     network.train(was_training)
-    error_percent = 100 * wrong / count
     if counts is None:
-        return Measured(loss / count, error_percent)
-    which = torch.cat(mistakes).cpu() if size() == 1 else None
-    return Measured(loss / count, error_percent, Confusion.of(counts.cpu()), which)
+        return Measured(loss / count, 100 * wrong / count)
+    which = (torch.cat(answers) != data.labels).cpu() if size() == 1 else None
+    return Measured(loss / count, 100 * wrong / count, Confusion.of(counts.cpu()), which)

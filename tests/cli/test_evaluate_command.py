@@ -65,7 +65,7 @@ def results() -> Any:
 
 def test_the_table_shows_paired_differences_and_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     planted(monkeypatch)
-    result = run("--against", "none,randaugment", "--seeds", "3")
+    result = run("--seeds", "3")
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     rows = {row[0]: row[1:] for row in rows_in(lines)[:3]}
@@ -75,6 +75,7 @@ def test_the_table_shows_paired_differences_and_the_verdict(monkeypatch: pytest.
     shown = "{:+.2f} ({:+.2f} to {:+.2f})".format(difference["mean"], *difference["interval"])
     assert rows["none"][-1] == shown
     assert lines[-3] == results()["verdict"]
+    assert results()["answer"]["sentence"] in lines
     assert lines[-2:] == ["Results: run/results.json", "Report: run/report.html"]
     # The classes are unbalanced: recalls 89/90 and 5/10, 6/10, 7/10, against 89/90 and 0.
     balanced = {row[0]: row[1:] for row in rows_in(lines)[6:]}
@@ -88,11 +89,11 @@ def test_an_interrupted_evaluation_is_resumed_as_it_says(monkeypatch: pytest.Mon
     assert signal.getsignal(signal.SIGTERM) == before
     assert result.exit_code == 130
     assert re.findall(r"the same command with (.*) does the others", result.stderr) == ["--out run --resume"]
-    assert [row["seeds"] for row in results()["rows"]] == [[0, 1], [0]]
+    assert [row["seeds"] for row in results()["rows"]] == [[0], [0], [0]]
     planted(monkeypatch)
     assert "--resume" in run("--seeds", "2").stderr
     assert run("--seeds", "3", "--jobs", "1", "--resume").exit_code == 0
-    assert [row["seeds"] for row in results()["rows"]] == [[0, 1, 2], [0, 1, 2]]
+    assert [row["seeds"] for row in results()["rows"]] == [[0, 1, 2]] * 3
     assert "spread" in run("--seeds", "3", "--spread", "0", "--resume").stderr
 
 
@@ -123,7 +124,7 @@ def test_json_gives_programs_the_results_and_people_the_rest(monkeypatch: pytest
     planted(monkeypatch)
     result = run("--seeds", "2", "--json")
     assert json.loads(result.stdout) == results()
-    assert "(digits, none; 2 seeds)" in result.stderr
+    assert "(digits, none, randaugment; 2 seeds)" in result.stderr
 
 
 def test_images_that_a_search_has_seen_are_refused_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from hba.schedule.schedule import Schedule
 INVERT = Schedule(SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[0.5]]))
 N_STEPS = 2 * 5
 SETTINGS: dict[str, Any] = {
-    "model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8, "seeds": 2,
+    "model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8, "seeds": 2, "against": "none",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_evaluation.baseline_augmentations import middle
-from hba.policy_evaluation.baselines import BASELINES, RowConfig, named_rows, row_configs
+from hba.policy_evaluation.baselines import AGAINST, BASELINES, RowConfig, named_rows, row_configs
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
@@ -139,6 +139,16 @@ def test_what_no_row_can_be_made_of_is_refused_by_name(tmp_path: Path, monkeypat
         assert len(str(raised.value).splitlines()) == 1
     with pytest.raises(ScheduleError, match="nowhere"):
         named_rows(SCHEDULE, ["none", "nowhere"])
+
+
+def test_the_usual_baselines_are_without_what_is_evaluated(tmp_path: Path) -> None:
+    hba.load_policy("randaugment").save(tmp_path / "best.json")
+    for schedule, names in (
+        (SCHEDULE, ["schedule", "none", "randaugment"]),
+        ("none", ["none", "randaugment"]),
+        (tmp_path / "best.json", ["best", "none"]),
+    ):
+        assert [*named_rows(schedule, AGAINST)] == names
 
 
 def test_rows_are_called_by_file_run_folder_or_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,14 @@ from hba.training.metrics import Measured
 from hba.utils.progress import CallbackList
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
-SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1}
+SETTINGS: dict[str, Any] = {
+    "model": "mlp-8",
+    "epochs": 2,
+    "batch_size": 20,
+    "device": "cpu",
+    "seeds": 1,
+    "against": "none",
+}
 
 
 class Told(hba.EvaluationCallback):

@@ -19,13 +19,13 @@ from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained, train
 
-SETTINGS = {"model": "mlp-8", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 
 
 def evaluate(schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any) -> hba.EvaluationResult:
-    return hba.evaluate(schedule, data or tiny_data(), **{**SETTINGS, **settings})
+    return hba.evaluate(schedule, data or tiny_data(), **{"against": "none", **SETTINGS, **settings})
 
 
 def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]) -> None:

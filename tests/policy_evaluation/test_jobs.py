@@ -26,7 +26,9 @@ from hba.training.metrics import Measured
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
-SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8}
+SETTINGS: dict[str, Any] = {
+    "model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8, "against": "none"
+}  # fmt: skip
 N_STEPS = 4
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
@@ -170,7 +172,7 @@ def test_two_machines_find_what_one_process_finds_even_if_one_is_lost(
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     folder, events = write_folder(tmp_path / "images"), Events()
     against: list[Any] = ["none", "randaugment", Brightened()]
-    alone = hba.evaluate(INVERT, folder, against=against, seeds=2, **SETTINGS)
+    alone = hba.evaluate(INVERT, folder, **{**SETTINGS, "against": against, "seeds": 2})
     events.record_files(monkeypatch)
     settings: dict[str, Any] = {**SETTINGS, "against": against, "seeds": 2, "out": tmp_path / "out"}
     result = hba.evaluate(INVERT, folder, cluster=machines.address, callback=events, **settings)

@@ -57,7 +57,7 @@ class Plans(hba.EvaluationCallback):
 
 def evaluated(schedule: Schedule, data: Any = None, **settings: Any) -> tuple[hba.EvaluationResult, EvaluationPlan]:
     callback = Plans()
-    settings = {"device": "cpu", "baseline": "none", "seeds": 1, "epochs": 1, **settings}
+    settings = {"device": "cpu", "baseline": "none", "seeds": 1, "epochs": 1, "against": "none", **settings}
     return hba.evaluate(schedule, data, callback=callback, **settings), callback.plan
 
 

@@ -47,7 +47,7 @@ def make_net(seed: int) -> nn.Module:
 
 
 def evaluate(**settings: Any) -> hba.EvaluationResult:
-    return hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, **settings})
+    return hba.evaluate(INVERT, tiny_data(), **{"against": "none", **SETTINGS, **settings})
 
 
 def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:

@@ -24,7 +24,9 @@ from hba.training.metrics import Measured
 from hba.training.trainer import train
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
-SETTINGS: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3}
+SETTINGS: dict[str, Any] = {
+    "model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3, "against": "none"
+}  # fmt: skip
 
 
 def uneven() -> EvaluationData:

@@ -16,7 +16,9 @@ from hba.errors import SettingsError
 from hba.models import build_model
 from hba.training.amp import amp_forward, enable_amp
 
-SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1"}
+SETTINGS: dict[str, Any] = {
+    "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1", "against": "none"
+}  # fmt: skip
 SHAPE = (3, 8, 8)
 RELATIVE = 2.0**-8
 """Half of the distance between neighbouring numbers in bfloat16, which has 8 bits of fraction with the hidden one."""
