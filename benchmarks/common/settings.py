@@ -14,8 +14,10 @@ Settings = Mapping[str, Any]
 OF_MACHINE = {"data", "data_root", "device", "workers"}
 """Folders, devices and processes; records name the images in words of their own."""
 
-WITHOUT_EFFECT = {"seed", "seeds", "probes"}
-"""Kept, but no part of a digest: the seed stands beside it, and no schedule depends on the probes."""
+WITHOUT_EFFECT = {"seed", "seeds", "probes", "skip_broken"}
+"""Kept, but no part of a digest: the seed stands beside it, and nothing depends on the probes, or on broken files where
+there are none.
+"""
 
 PAPER: Settings = MappingProxyType({"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2})
 """The paper's search, where the defaults may differ."""
