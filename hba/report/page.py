@@ -115,7 +115,8 @@ def _title(run: Run) -> str:
     if run.auto:
         return f"What to use for {_data_of(run)}"
     if run.results is not None:
-        return f"Does the schedule “{run.results.rows[0].name}” help on {_data_of(run)}?"
+        name, is_compared = run.results.rows[0].name, len(run.results.rows) > 1
+        return f"Does the schedule “{name}” help on {_data_of(run)}?" if is_compared else f"Trained with “{name}”"
     return f"What a search found for {_data_of(run)}"
 
 
