@@ -57,7 +57,7 @@ class _Row(NamedTuple):
 def answer(
     results: Any, names: Mapping[str, str] | None = None, command: str = "the same command with"
 ) -> Answer | None:
-    """Compare the first row with all others that have as many seeds, and say which one to use.
+    """Compare the first row with all others that have the same seeds, and say which one to use.
 
     results: an EvaluationResult. names: words for rows, such as {"policy": "the policy that the search found"}.
     command: to which the next step adds `--resume --seeds N`. None before the first training.
@@ -70,9 +70,11 @@ def answer(
     if verdict is None:
         text = f"{first.mean or 0:.1f} % test error; nothing to compare with."
         return None if first.mean is None else Answer(text, "no difference shown", {})
-    compared = [name for name, one in results.differences.items() if one and one.n_pairs == verdict.seeds]
-    rows = {row.name: row for row in results.rows if row is first or row.name in compared}
-    seeds = sorted(set.intersection(*(set(row.seeds) for row in rows.values())))
+    rows = {row.name: row for row in results.rows}
+    # Trainings side by side may end in any order: rows with as many seeds can have others.
+    seeds = sorted({*first.seeds} & {*rows[verdict.against].seeds})
+    same = [name for name, row in rows.items() if sorted({*first.seeds} & {*row.seeds}) == seeds]
+    compared = [name for name, one in results.differences.items() if one and name in same]
     found = {name: _crossed(results, first, rows[name], seeds) for name in compared}
     chances = {name: one.probability for name, one in found.items() if one.probability is not None}
 

@@ -129,6 +129,20 @@ def test_kinds_of_planted_results() -> None:
     assert results_of({"mine": []}).answer is None
 
 
+def test_rows_that_have_other_seeds_yet_are_left_out() -> None:
+    """Trainings side by side end in any order."""
+    whole = results_of({"mine": LOW[:2], "none": HIGH[:2], "randaugment": NEAR[:2]})
+
+    def only(number: int, seed: int) -> EvaluationRow:
+        row, place = whole.rows[number], slice(seed, seed + 1)
+        columns = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
+        return row.model_copy(update={name: getattr(row, name)[place] for name in columns})
+
+    found = whole.model_copy(update={"rows": (whole.rows[0], only(1, 0), only(2, 1))}).answer
+    assert found is not None
+    assert [*found.probabilities] == ["randaugment"]
+
+
 def test_words_follow_the_probabilities() -> None:
     found = results_of({"mine": LOW, "none": HIGH}).answer
     assert found is not None
