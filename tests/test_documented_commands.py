@@ -29,7 +29,7 @@ SMALLER: Mapping[str, str] = {
 SEARCH: Mapping[str, str] = {f"--{name.replace('_', '-')}": str(value) for name, value in TINY.items()}
 EVALUATION = {**{name: SEARCH[name] for name in ("--epochs", "--batch-size", "--device")}, "--seeds": "2"}
 TRAINING = {name: value for name, value in SEARCH.items() if name != "--image-size"}
-DEFAULTS = {"search": SEARCH, "evaluate": EVALUATION, "train": TRAINING}
+DEFAULTS = {"auto": {**SEARCH, "--seeds": "2"}, "search": SEARCH, "evaluate": EVALUATION, "train": TRAINING}
 
 
 @pytest.mark.usefixtures("benchmarks_can_be_imported")
@@ -102,6 +102,6 @@ def _shortened(words: list[str]) -> list[str]:
     further = {option: value for option, value in SMALLER.items() if option in words}
     if not {"--resume", "--config"} & {*words}:
         further |= DEFAULTS.get(words[0], {})
-    if "--budget" in words:
+    if "--budget" in words and words[0] != "auto":
         del further["--epochs"]
     return [*words, *(part for pair in further.items() for part in pair)]
