@@ -10,7 +10,7 @@ from rich.console import Console
 import hba
 from hba.errors import SettingsError
 from hba.operations.operation import STAGES
-from hba.report.findings import change_table, network_measured, of_walk, regularizer_table, schedule_lines
+from hba.report.findings import network_measured, of_walk, policy_table, regularizer_table, schedule_lines
 from hba.report.over_seeds import Over, OverSeeds
 from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
@@ -53,7 +53,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         out = out or (path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png"))
         if loaded.space.operations:
             _print_operations(schedule, loaded)
-        print_findings(loaded, changes=loaded.epochs > 1)
+        print_findings(loaded, policy=False)
     if out is not None:
         draw_schedule(loaded, out)
         say(f"Picture: {out}", err=as_json)
@@ -127,13 +127,13 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         printer.print(f"Magnitudes are in {units}.")
 
 
-def print_findings(schedule: Schedule, *, changes: bool = True) -> None:
-    """What a search changed and found. changes: whether with a table of the former."""
-    printer, (title, changed) = console(), change_table(schedule)
+def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
+    """What a search found. policy: whether with a table of the operations that are applied."""
+    printer, applied = console(), policy_table(schedule)
     if schedule.space.regularizers:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
-    if changed.rows and changes:
-        printer.print(table(*changed, title))
+    if applied.rows and policy:
+        printer.print(table(*applied, "The policy"))
     for line in schedule_lines(schedule):
         printer.print(line)
 

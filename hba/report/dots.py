@@ -1,4 +1,4 @@
-"""Dot plots that are tables of the page: of each row a number, its interval on a common scale, and both in words."""
+"""Dot plots that are tables of the page: of each row a number and its interval, on a common scale and in words."""
 
 import math
 import statistics
@@ -29,56 +29,31 @@ class Row(NamedTuple):
     is_marked: bool = False
 
 
-class Place(NamedTuple):
-    """In per cent of the width. is_cut: whether an interval goes on beyond the left or the right edge."""
-
-    dot: float
-    low: float
-    width: float
-    each: tuple[float, ...]
-    is_cut: tuple[bool, bool]
-
-
 class Dots(NamedTuple):
-    """heading: of the numbers. line: where all rows are compared, in per cent of the width. ticks: place and label."""
+    """heading: of the numbers. line: where all rows are compared. low, high: the ends of the scale."""
 
     heading: str
-    rows: tuple[tuple[Row, Place], ...]
+    rows: tuple[Row, ...]
     line: float
-    ticks: tuple[tuple[float, str], ...]
+    low: float
+    high: float
 
     @staticmethod
     def of(rows: Sequence[Row], heading: str, line: float, least: float) -> "Dots":
         """Wide enough for all numbers, and at least so wide; intervals may reach as far again to either side."""
         numbers = [*(one.number for one in rows), *(other for one in rows for other in one.each), line]
-        low, high = min(numbers), max(numbers)
-        width = max(high - low, least)
-        low = max(low - width, min([low, *(one.low for one in rows)])) - 0.1 * width
-        high = min(high + width, max([high, *(one.high for one in rows)])) + 0.1 * width
+        width = max(max(numbers) - min(numbers), least)
+        low = max(min(numbers) - width, min([*numbers, *(one.low for one in rows)])) - 0.1 * width
+        high = min(max(numbers) + width, max([*numbers, *(one.high for one in rows)])) + 0.1 * width
+        return Dots(heading, tuple(rows), line, low, high)
 
-        def place(number: float) -> float:
-            return round(100 * (min(max(number, low), high) - low) / (high - low), 2)
-
-        places = [
-            Place(
-                place(one.number),
-                place(one.low),
-                round(place(one.high) - place(one.low), 2),
-                tuple(map(place, one.each)),
-                (one.low < low, one.high > high),
-            )
-            for one in rows
-        ]
-        ticks = tuple((place(one), f"{one:z.6g}") for one in _ticks(low, high))
-        return Dots(heading, tuple(zip(rows, places, strict=True)), place(line), ticks)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between both."""
-    rough = (high - low) / N_TICKS
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
-    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    @property
+    def ticks(self) -> list[float]:
+        """Round numbers between both ends."""
+        rough = (self.high - self.low) / N_TICKS
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
+        return [number * step for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
 def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Dots | None:

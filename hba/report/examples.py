@@ -57,9 +57,8 @@ class Example(NamedTuple):
 
 def in_words(share: float, things: str = "images") -> str:
     """`half of the images` for a share of about 0.5."""
-    if share >= 0.995:
-        return IN_WORDS[1.0].format(things)
-    return IN_WORDS[min((one for one in IN_WORDS if one < 1), key=lambda one: abs(np.log(one / share)))].format(things)
+    nearest = min((one for one in IN_WORDS if one < 1 or share >= 0.995), key=lambda one: abs(np.log(one / share)))
+    return IN_WORDS[nearest].format(things)
 
 
 def operation_examples(schedule: Schedule, samples: Samples, native: Samples | None) -> Iterator[Example]:
@@ -79,15 +78,11 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
         else:
             chosen = _typical_and_strong(policy.space, operation, draw, samples.images[number], schedule.fill)
             changed = _changed(policy.space, operation, chosen, large.images[number], schedule.fill)
-        if not changed:
-            continue
-        yield Example(
-            operation.name,
-            in_words(shares[operation.name], "batches" if mixes else "images"),
-            f"{100 * shares[operation.name]:.0f} %{largest}",
-            large.class_names[number],
-            (Picture("original", large.images[number] / 255), *changed),
-        )
+        if changed:
+            reached = in_words(shares[operation.name], "batches" if mixes else "images")
+            detail, original = f"{100 * shares[operation.name]:.0f} %{largest}", large.images[number] / 255
+            pictures = (Picture("original", original), *changed)
+            yield Example(operation.name, reached, detail, large.class_names[number], pictures)
 
 
 def _short(number: float) -> str:
@@ -165,17 +160,12 @@ def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: i
     return [Picture(names[other], second), Picture("mixed", mixed, label)]
 
 
-class Together(NamedTuple):
-    """An image by the whole policy. small: at the training size, where that is much smaller than `image`."""
-
-    class_name: str
-    made_by: str
-    image: Tensor
-    small: Tensor | None
-
-
-def together(schedule: Schedule, samples: Samples, native: Samples | None) -> list[Together]:
-    """N_TOGETHER images as `hba apply` augments them in the last epoch: the same draws on both sizes."""
+def together(
+    schedule: Schedule, samples: Samples, native: Samples | None
+) -> list[tuple[str, str, Tensor, Tensor | None]]:
+    """N_TOGETHER images as `hba apply` augments them in the last epoch: class, operations, image, and the same image by
+    the same draws at the training size, where it has another one.
+    """
     schedule = _for_channels(schedule, samples)
     chosen = [number % len(samples.images) for number in range(N_TOGETHER)]
 
@@ -183,10 +173,9 @@ def together(schedule: Schedule, samples: Samples, native: Samples | None) -> li
         images, epoch = [of.images[number] for number in chosen], schedule.epochs - 1
         return [copies[0] for copies in augmented_copies(schedule, images, epoch=epoch, n_copies=1, seed=0)]
 
-    small, names = made(samples), samples.class_names
-    if native is None:
-        return [Together(names[n], by, image, None) for n, (image, by) in zip(chosen, small, strict=True)]
+    small = made(samples)
+    large, names = small if native is None else made(native), [samples.class_names[number] for number in chosen]
     return [
-        Together(names[n], by, image, little)
-        for n, (image, by), (little, _) in zip(chosen, made(native), small, strict=True)
+        (name, made_by, image, None if native is None else little)
+        for name, (image, made_by), (little, _) in zip(names, large, small, strict=True)
     ]

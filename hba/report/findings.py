@@ -13,12 +13,8 @@ from hba.policy.space import SearchSpace
 from hba.report.race import RaceFindings
 from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import changes, is_of_text, key_epochs, reach, start_of, summarize, summarize_regularizers
+from hba.schedule.summary import is_of_text, key_epochs, reach, summarize, summarize_regularizers
 from hba.utils.text import count_of, counted, number_of, percent
-
-N_CHANGES = 5
-LEAST_CHANGE = 0.005
-"""As a share of a range; a smaller change would be printed as equal numbers."""
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
@@ -32,36 +28,6 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     settings = schedule.provenance.get("settings")
     waits = isinstance(settings, Mapping) and settings.get("learning_rate_schedule") == PLATEAU
     return ["hba", "evaluate", str(policy), *(["--learning-rate-schedule", "step"] if waits else [])]
-
-
-def change_table(schedule: Schedule) -> tuple[str, Table]:
-    """A title and the operations that changed most. No rows where nothing moved.
-
-    Of a race, and of a single row that no search has moved, all operations that it applies.
-    """
-    if is_single(schedule) or RaceFindings.of(schedule.provenance):
-        return "The policy", policy_table(schedule)
-    last, space, steps = schedule.epochs - 1, schedule.space, count_of(schedule.provenance.get("policy_steps"))
-    shares, rows = reach(schedule, last).shares, []
-    for change in changes(schedule, last)[:N_CHANGES]:
-        if change.moved < LEAST_CHANGE:
-            continue
-        name, unit, (before, after) = change.operation.name, change.operation.unit, change.probability
-        ends = [", ".join(f"{copy:.3g}" for copy in one) for one in change.shown_magnitudes or ()]
-        magnitude = " -> ".join(ends) + (f" {unit}" if ends and unit else "") or "-"
-        rows.append((name, f"{before:.2f} -> {after:.2f}", magnitude, share_of(change.operation, shares)))
-    since = f"From epoch 1 to epoch {last + 1}" if start_of(schedule) is None else f"After {last + 1} epochs"
-    since += f" and {counted(steps, 'policy step')}" if steps else ""
-    over = f" (means over {space.copies} copies{of_walk(space)}; magnitudes on both sides of the identity one by one)"
-    note = over if space.copies > 1 and space.walk else ""
-    return f"{since}, changed most{note}", Table(
-        ("operation", "probability", "magnitude", "share of images"), tuple(rows)
-    )
-
-
-def is_single(schedule: Schedule) -> bool:
-    """Whether it is one policy for all epochs, not the course of a search."""
-    return schedule.epochs == 1 and start_of(schedule) is None
 
 
 def policy_table(schedule: Schedule) -> Table:

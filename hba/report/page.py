@@ -11,7 +11,6 @@ from markupsafe import Markup
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
-from hba.operations.operation import MIXING
 from hba.report import dots, examples, figures, findings, tables
 from hba.report.race import RaceFindings, leg_ends
 from hba.report.results import RESULTS_NAME, EvaluationResult
@@ -26,7 +25,6 @@ from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
 SHOWN_CLASSES = 10
-SHOWN_FILES = 10
 MUCH_SMALLER = 1.5
 SIGNS = {"better": "✓", "no difference shown": "≈", "worse": "✗", "not compared yet": "?"}
 """Of the kinds of answers, beside their colour."""
@@ -78,27 +76,22 @@ def page_of(run: Run) -> str:
         lstrip_blocks=True,
     )
     environment.filters["picture"], environment.tests["pixelated"] = figures.picture, figures.is_pixelated
-    kind, sentence, details = _answer(run)
+    kind, answer, details = _answer(run)
+    schedule, search, results = run.schedule, run.search, run.results
+    race = None if search is None else RaceFindings.of(search.schedule.provenance)
     page = environment.get_template("report.html.j2").render(
-        title=_title(run),
-        kind=kind,
-        sign=SIGNS[kind],
-        answer=sentence,
-        details=details,
-        evaluation=None if run.results is None else _evaluation_part(run.results),
-        auto=_auto_part(run.auto) if run.auto else None,
-        policy=None if run.schedule is None else _policy_part(run.schedule, run.samples, run.native),
-        race=None if run.search is None else _race_part(run.search.schedule),
-        losses=[] if run.search is None else list(_losses(run.search)),
-        has_legs=run.search is not None and bool(leg_ends(run.search.schedule.provenance)),
-        left_out=run.left_out[:SHOWN_FILES],
-        n_left_out=len(run.left_out),
-        paste=None if run.schedule is None else _paste_part(run, run.schedule),
-        network=run.network,
-        again=list(_commands(run)),
+        **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind], "answer": answer, "details": details},
+        results=results,
+        evaluation=None if results is None else _evaluation_part(results),
+        contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
+        policy=None if schedule is None else _policy_part(schedule, run.samples, run.native),
+        race=race,
+        race_dots={} if race is None else dots.race_dots(race),
+        losses=[] if search is None else list(_losses(search)),
+        has_legs=search is not None and bool(leg_ends(search.schedule.provenance)),
+        commands=list(_commands(run)),
         made=list(_made(run)),
         style=(folder / "page.css").read_text(encoding="utf-8"),
-        folder=str(run.folder),
         version=VERSION,
     )
     return figures.printable(page.lstrip())
@@ -123,9 +116,9 @@ def _title(run: Run) -> str:
 def _answer(run: Run) -> tuple[str, str, str]:
     """The kind of the answer, the answer in one or two sentences, and what is to be said in smaller letters."""
     if run.results is not None and (found := run.results.answer) is not None:
-        is_compared = run.results.verdict is not None
-        step = f"To be surer: {found.next_step}." if found.next_step else ""
-        return found.kind if is_compared else "not compared yet", found.sentence, step
+        kind = found.kind if run.results.verdict is not None else "not compared yet"
+        step = f"To be surer: {found.next_step}." if found.next_step and not run.auto else ""
+        return kind, str(run.auto.get("answer") or found.sentence), step
     if run.auto:
         return "not compared yet", str(run.auto.get("answer", "")), ""
     if run.search is None:
@@ -140,7 +133,7 @@ def _found(schedule: Schedule) -> str:
     most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
     tuned = [one.name for one in schedule.space.regularizers]
     what = race.taken if race is not None and race.taken else [*most, *([] if most else tuned)]
-    return f"Found: {first_of(list(what)) or 'no augmentation'}. Whether it helps is not known before it is compared."
+    return f"Found {first_of(list(what)) or 'no augmentation'}. It is not compared yet, so it is not known whether it helps."
 
 
 def _origin(search: SearchFiles) -> str:
@@ -158,29 +151,14 @@ def _origin(search: SearchFiles) -> str:
 
 def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
     found = tables.confused(results)
+    is_uneven = found is not None and found.is_uneven
+    shown = [one for one in tables.MEASURES if one != "balanced_accuracy" or is_uneven]
     return {
-        "first": results.rows[0].name,
-        "verdict": "" if results.verdict is None else str(results.verdict).removeprefix("Verdict: "),
-        "caption": f"Test error{error_in_words(results.error)} after the last of {results.settings.get('epochs')} "
-        f"epochs: {results.model}, {results.train_images:,} training and {results.test_images:,} test images",
         "dots": dots.error_dots(results),
-        "has_intervals": any(one is not None and one.interval for one in results.differences.values()),
-        "balanced": dots.error_dots(results, "balanced_accuracy") if found and found.is_uneven else None,
-        "numbers": [
-            table
-            for measure in tables.MEASURES
-            if (measure != "balanced_accuracy" or (found and found.is_uneven))
-            and (table := tables.measured_table(results, measure))
-        ],
+        "balanced": dots.error_dots(results, "balanced_accuracy") if is_uneven else None,
+        "numbers": [table for measure in shown if (table := tables.measured_table(results, measure))],
+        "error": error_in_words(results.error),
         "confused": found,
-    }
-
-
-def _auto_part(auto: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "plan": list(map(str, auto.get("plan") or ())),
-        "contest": dots.contest_dots(auto.get("rows") or (), auto.get("chosen")),
-        "notes": list(map(str, auto.get("notes") or ())),
     }
 
 
@@ -189,31 +167,23 @@ def _policy_part(schedule: Schedule, samples: Samples | None, native: Samples | 
     notes = {one.name: findings.share_of(one, shares) for one in space.operations}
     drawn = [
         (one.stage, one.name, notes.get(one.name, ""), one.ends, figures.panel_figure(one, schedule.epochs))
-        for one in panels(schedule)
-        if one.name not in notes or not findings.is_single(schedule)
+        for one in (panels(schedule) if schedule.epochs > 1 else ())
     ]
     shown = samples if samples is not None and space.acts_on_images else None
     is_larger = shown and native and native.images[0].shape[-1] > MUCH_SMALLER * shown.images[0].shape[-1]
-    of_race = getattr(RaceFindings.of(schedule.provenance), "sentences", [])
     return {
         "examples": list(examples.operation_examples(schedule, shown, native)) if shown else [],
         "together": examples.together(schedule, shown, native if is_larger else None) if shown else [],
         "size": "x".join(map(str, shown.images[0].shape[1:])) if shown else "",
         "operations": [panel for panel in drawn if panel[1] in notes],
         "regularizers": [panel for panel in drawn if panel[1] not in notes],
-        "is_mixed": bool(space.mixing),
-        "has_walk": bool(space.walk),
-        "has_spread": bool(schedule.spread.any()),
+        "shares": shares,
         "numbers": findings.policy_table(schedule),
         "tuned": findings.regularizer_table(schedule),
         "reach": findings.reach_line(schedule, schedule.epochs - 1) if space.operations else "",
-        "lines": [line for line in findings.schedule_lines(schedule) if line not in of_race],
+        "lines": findings.schedule_lines(schedule),
+        "is_of_text": is_of_text(schedule),
     }
-
-
-def _race_part(schedule: Schedule) -> dict[str, Any] | None:
-    race = RaceFindings.of(schedule.provenance)
-    return None if race is None else {"plain": race.plain, "sentences": race.sentences, "dots": dots.race_dots(race)}
 
 
 def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
@@ -225,44 +195,23 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
             yield title, figures.metrics_figure(title, lines, digits, leg_ends(search.schedule.provenance))
 
 
-def _paste_part(run: Run, schedule: Schedule) -> dict[str, Any] | None:
-    """What the lines to paste depend on; None for a schedule that does not act on images."""
-    if not schedule.space.operations or is_of_text(schedule):
-        return None
-    shares = reach(schedule, schedule.epochs - 1).shares
-    settings = {} if run.results is None else run.results.settings
-    used = {name for name, share in shares.items() if share > 0}
-    names = schedule.provenance.get("class_names") or (run.results and run.results.class_names) or ()
-    return {
-        "file": run.policy_file,
-        "size": settings.get("image_size") or schedule.provenance.get("image_size") or 224,
-        "has_stages": schedule.space.has_stages,
-        "without": ",".join(sorted(used & {"Perspective", "Elastic"})),
-        "mixes": any(one.name in used for one in schedule.space.operations if one.stage == MIXING),
-        "n_classes": len(names) or 10,
-        "is_on_images": schedule.space.acts_on_images,
-    }
-
-
 def _commands(run: Run) -> Iterator[tuple[str, str]]:
     """What a command does, and the command, to be run in the folder of the run."""
     if run.auto:
         if command := run.auto.get("command"):
-            yield "This run again:", str(command)
-        return
-    if run.search is not None and is_of_text(run.search.schedule):
-        yield "See whether it helps:", shlex.join(findings.evaluation_words(Path(run.policy_file), run.search.schedule))
+            yield "This run again", str(command)
         return
     if run.search is not None:
         if run.results is None:
             words = findings.evaluation_words(Path(run.policy_file), run.search.schedule)
-            yield "Next, see whether it helps:", shlex.join(words)
-        if run.search.settings and "your own" not in run.search.settings.values():
-            yield "The search again:", shlex.join(["hba", "search", "--config", CONFIG_NAME, "--out", "again"])
+            yield "Next, see whether it helps", shlex.join(words)
+        own = "your own" in run.search.settings.values() or is_of_text(run.search.schedule)
+        if run.search.settings and not own:
+            yield "The search again", shlex.join(["hba", "search", "--config", CONFIG_NAME, "--out", "again"])
     if run.results is not None and run.results.own_network is None:
         others = ",".join(row.name for row in run.results.rows[1:])
         words = ["hba", "evaluate", run.policy_file, "--config", RESULTS_NAME, "--against", others, "--out", "again"]
-        yield "The evaluation again:", shlex.join(words)
+        yield "The evaluation again", shlex.join(words)
 
 
 def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str, str]]]]:

@@ -82,15 +82,6 @@ class RaceFindings:
         return [name for name, (minus, error) in self.forks.items() if minus + error < 0]
 
     @property
-    def plain(self) -> list[str]:
-        """The same without numbers."""
-        others = [name for name in self.forks if name not in (*self.lower, NO_GROUP)]
-        found = [f"Symmetries {kind}: {', '.join(names)}." for kind, names in self.kinds.items() if names]
-        found += [f"Helped the validation loss: {', '.join(self.lower)}."] if self.lower else []
-        found += [f"Did not help: {', '.join(others)}."] if others else []
-        return [*found, f"Taken: {', '.join(self.taken) or 'no augmentation'}."]
-
-    @property
     def sentences(self) -> list[str]:
         """What was found, in words."""
         found = []

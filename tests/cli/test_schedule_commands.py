@@ -114,7 +114,6 @@ def test_show_and_apply_know_stages_and_mixing(drawn: list[Path]) -> None:
         ["CutMix", "0.50", "0.50", "37.5 %", "0.5", "1"],
     ):
         assert row in rows_in(lines)
-    assert any(row[0] == "CutMix" and row[-1] == "37.5 % of batches" for row in rows_in(lines))
     found = json.loads(run("show", "a.json", "--json").stdout)["operations"]
     assert {one["name"]: one["stage"] for one in found}["CutMix"] == "mixing"
     make_images(Path("images"), 1)
