@@ -133,7 +133,7 @@ def _found(schedule: Schedule) -> str:
     most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
     tuned = [one.name for one in schedule.space.regularizers]
     what = race.taken if race is not None and race.taken else [*most, *([] if most else tuned)]
-    return f"Found {first_of(list(what)) or 'no augmentation'}. It is not compared yet, so it is not known whether it helps."
+    return f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not been tested yet."
 
 
 def _origin(search: SearchFiles) -> str:
