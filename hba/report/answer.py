@@ -17,7 +17,10 @@ UNEVEN = 2
 """Classes are uneven if the largest has at least this many times the test images of the smallest."""
 MOST_TIMES, SEEDS_AFTER_ONE = 5, 5
 """A next step has at most so many times the seeds of the evaluation, and so many after a single one."""
-WORDS = {"schedule": "the schedule", "none": "no augmentation", "randaugment": "RandAugment", "cutout": "Cutout"}
+WORDS = {
+    **{"schedule": "the schedule", "search": "the policy that the search found", "none": "no augmentation"},
+    **{"randaugment": "RandAugment", "trivialaugment": "TrivialAugment", "autoaugment": "AutoAugment"},
+}
 """Of rows that a sentence does not call by their names."""
 
 
@@ -83,9 +86,10 @@ def answer(
         mean = 100 - float(np.mean([balanced[seed] for seed in seeds])) if {*seeds} <= {*balanced} else None
         p, n_picked = chances.get(name, 0.5) if len(seeds) > 1 else 0.5, len(compared) if name == verdict.against else 1
         how = _how(p, "better") or _how(1 - n_picked * p, "worse")
-        words = (names or {}).get(name) or WORDS.get(name, name)
-        is_searched = name == "schedule" or name not in {*RECIPES, *WORDS}
-        return _Row(words, is_searched, float(np.mean([errors[seed] for seed in seeds])), mean, how)
+        words = (names or {}).get(name) or WORDS.get(name, f"the recipe {name}" if name in RECIPES else name)
+        return _Row(
+            words, name not in {*RECIPES, "cutout"}, float(np.mean([errors[seed] for seed in seeds])), mean, how
+        )
 
     this, others = described(first.name), {name: described(name) for name in compared}
     best, crossed, p = others[verdict.against], found[verdict.against], chances.get(verdict.against, 0.5)
@@ -97,7 +101,7 @@ def answer(
         needed = SEEDS_AFTER_ONE
         sentences.append("One seed does not show how much is luck of the training.")
     elif needed == math.inf and not is_sure and crossed.from_images > crossed.from_seeds:
-        sentences.append("More seeds would not tell them apart, but more test images might.")
+        sentences.append("More test images would make this surer, not more seeds.")
     sentences += [] if results.error is None else [f"Test error: {results.error}."]
     sentences += [f"{warning}." for warning in results.warnings]
     n, step = max(len(seeds) + 2, math.ceil(min(needed, 1e9))), None

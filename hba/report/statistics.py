@@ -77,15 +77,15 @@ class CrossedDifference:
         images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one image more
         both = the variance of d without the means of its seed and its image / (S N), which both of these have
         variance = max(seeds, both) + max(images - both, 0) = from_seeds + from_images
-        probability = P(T < -mean / sqrt(variance)), with the degrees of freedom of Welch and Satterthwaite
+        probability = P(Z < -mean / sqrt(variance)) or P(T < -mean / sqrt(seeds)), the one that is nearer to 0.5
 
-    It is never farther from 0.5 than that of the paired t-test alone, because few seeds may be alike by chance. Without
-    d, images is that of rows measured on different images, which is larger, and both is 0. from_seeds is 0 for one
-    seed, from_images where an error is no share of images. One image more keeps few mistakes from looking certain
-    (Agresti and Min 2005, Statistics in Medicine 24).
+    Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which knows that few seeds may be
+    alike by chance. Without d, images is that of rows measured on different images, which is larger, and both is 0.
+    from_seeds is 0 for one seed, from_images where an error is no share of images. One image more keeps few mistakes
+    from looking certain (Agresti and Min 2005, Statistics in Medicine 24).
 
     Ref: Bouthillier et al. 2021, Accounting for variance in machine learning benchmarks; Hillis, Berbaum and Metz 2008,
-    Academic Radiology 15 (readers and cases); McNemar 1947, Psychometrika 12; Welch 1947, Biometrika 34.
+    Academic Radiology 15 (readers and cases); McNemar 1947, Psychometrika 12.
     """
 
     mean: float
@@ -100,7 +100,7 @@ class CrossedDifference:
         errors: Sequence[float], others: Sequence[float], n_images: int | None, d: np.ndarray | None = None
     ) -> "CrossedDifference":
         """errors, others: in per cent, by seed. n_images: None where an error is no share of images. d (S, N)."""
-        from scipy.special import stdtr
+        from scipy.special import ndtr, stdtr
 
         n, differences, images, both = len(errors), np.subtract(errors, others), 0.0, 0.0
         seeds, mean = float(differences.var(ddof=1)) / n if n > 1 else 0.0, float(differences.mean())
@@ -112,15 +112,13 @@ class CrossedDifference:
         elif n_images is not None:
             shares = np.clip(np.mean([errors, others], axis=1) / 100, 0.5 / n_images, 1 - 0.5 / n_images)
             images = 1e4 * float((shares * (1 - shares)).sum()) / n_images
-        parts = ((max(seeds, both), n), (max(images - both, 0.0), n_images or 0))
-        variance = sum(part for part, _ in parts)
+        from_seeds, from_images = max(seeds, both), max(images - both, 0.0)
         found = []
-        if variance > ROUNDING**2:
-            freedom = variance**2 / sum(part**2 / (number - 1) for part, number in parts if part)
-            found = [float(stdtr(freedom, -mean / math.sqrt(variance)))]
+        if (variance := from_seeds + from_images) > ROUNDING**2:
+            found = [float(ndtr(-mean / math.sqrt(variance)))]
             found += [float(stdtr(n - 1, -mean / math.sqrt(seeds)))] if seeds > ROUNDING**2 else []
         probability = min(found, key=lambda one: abs(one - 0.5), default=None)
-        return CrossedDifference(mean, parts[0][0], parts[1][0], n, probability)
+        return CrossedDifference(mean, from_seeds, from_images, n, probability)
 
     @property
     def seeds_needed(self) -> float:

@@ -62,10 +62,11 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
     assert "3 epochs (3 done)" in run("search", "--out", str(folder), "--resume").output
     assert values(folder) == before
     words = ("evaluate", "digits", "--epochs", "2", "--image-size", "8", "--device", "cpu", "--out", "compared")
-    code, out, errors = ended(begun(*words, "--seeds", "1", of=tmp_path))
+    code, out, errors = ended(begun(*words, "--seeds", "1", "--against", "none", of=tmp_path))
     assert code == 0, errors
     found = json.loads((tmp_path / "compared" / "results.json").read_text(encoding="utf-8"))
     assert (found["n_processes"], [row["seeds"] for row in found["rows"]]) == (2, [[0], [0]])
+    assert [row["wrong"] for row in found["rows"]] == [[None], [None]], "each process measures half of the images"
 
 
 @pytest.mark.slow
