@@ -1,6 +1,6 @@
 """hba train and hba predict: a network that is trained with a policy, and what it says of new images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ LIKELY = 0.5
     params=settings_options(
         EvaluationConfig,
         without=("data", "val_size", "seeds", "first_seed"),
-        default_texts=dict.fromkeys(INHERITED, "as in the search"),
+        default_texts={**dict.fromkeys(INHERITED, "as in the search"), "with_val": "on"},
     ),
 )
 @click.argument("policy", shell_complete=SCHEDULE)
@@ -53,11 +53,8 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
     search`. Training uses all images but the test split, which measures the network at the end. Settings that you do
     not give are those of the search that made POLICY.
 
-    \b
-    The folder then has
-      network.pt, network.json   the network, for PyTorch alone and for `hba predict`
-      policy.json, pipeline.py   the policy, for hba and for torchvision
-      results.json, report.html  what the network was measured at
+    The folder gets the network (network.pt, network.json), the policy for hba and torchvision (policy.json,
+    pipeline.py), and what the network was measured at (results.json, report.html).
     """
     seed = options.pop("first_seed") or 0
     with (
@@ -66,8 +63,7 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
         trainings_kept(folder, lambda: terminal.n_done),
     ):
         network = hba.train(policy, data, out=folder, seed=seed, callback=terminal, **given(options))
-    info = network.info
-    say(f"Test error: {info.test_error_percent:.2f} % of {info.test_images:,} images")
+    say(f"Test error: {network.info.test_error_percent:.2f} % of {network.info.test_images:,} images")
     say(f"Network: {folder / NETWORK_NAME}; `hba predict {folder} IMAGE` uses it")
 
 
@@ -87,26 +83,23 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
     if not found:
         why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
         raise DataError(f"none of {len(files)} images can be read{why}; name image files, or folders with some")
+    cells = [(str(file), *_cells(network, row)) for file, row in found]
     if as_json:
-        images_found = [
-            {
-                "image": str(file),
-                "class": _cells(network, row)[0],
-                "probabilities": dict(zip(network.classes, row.tolist(), strict=True)),
-            }
-            for file, row in found
+        values = [dict(zip(network.classes, row.tolist(), strict=True)) for _, row in found]
+        printed = [
+            {"image": image, "class": name, "probabilities": by_class}
+            for (image, name, *_), by_class in zip(cells, values, strict=True)
         ]
-        print_json({"images": images_found, "left_out": [one._asdict() for one in left_out]})
+        print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
         return
-    rows = [(str(file), *_cells(network, row)) for file, row in found]
-    console().print(table(("image", "class", "probability", "next best"), rows))
+    console().print(table(("image", "class", "probability", "next best"), cells))
     for one in left_out:
         say(f"left out: {one.path} ({one.reason})", err=True)
 
 
 def _predicted(
     network: hba.TrainedNetwork, files: Sequence[Path], left_out: list[SkippedFile]
-) -> Iterator[list[tuple[Path, Tensor]]]:
+) -> Iterator[Iterable[tuple[Path, Tensor]]]:
     """Files with their probabilities (classes,), batch by batch. What cannot be read is added to left_out."""
     size = measure_batch_size(network.info.image_size)
     for first in range(0, len(files), size):
@@ -117,16 +110,12 @@ def _predicted(
             except DataError as error:
                 left_out.append(SkippedFile(str(file), str(error)))
         if pixels:
-            yield list(zip(pixels, network.predict(torch.stack([*pixels.values()])), strict=True))
+            yield zip(pixels, network.predict(torch.stack([*pixels.values()])), strict=True)
 
 
 def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
     """The class or labels, their probabilities, and the best of the others."""
-    ranked = [(network.classes[number], float(row[number])) for number in row.argsort(descending=True).tolist()]
-    n_found = sum(value >= LIKELY for _, value in ranked) if network.info.several_labels else 1
-    found, others = ranked[:n_found], [f"{name} {value:.3f}" for name, value in ranked[n_found:]]
-    return (
-        ", ".join(name for name, _ in found) or "-",
-        ", ".join(f"{p:.3f}" for _, p in found) or "-",
-        (others or ["-"])[0],
-    )
+    ranked = [(network.classes[number], f"{row[number]:.3f}") for number in row.argsort(descending=True).tolist()]
+    n_found = int((row >= LIKELY).sum()) if network.info.several_labels else 1
+    names, values = zip(*ranked[:n_found], strict=True) if n_found else ((), ())
+    return ", ".join(names) or "-", ", ".join(values) or "-", " ".join(next(iter(ranked[n_found:]), ("-",)))

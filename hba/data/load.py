@@ -130,7 +130,7 @@ def load_evaluation_data(
     if with_val and source.val is not None:
         val = _read(source.val, config, on_read)
         if not (isinstance(images, LabelledImages) and isinstance(val, LabelledImages)):
-            raise DataError("images that are streamed are trained on without the validation split; omit with_val")
+            raise DataError("streamed images are trained on without the validation split: set with_val to False")
         pixels, labels = torch.cat([images.images, val.images]), torch.cat([images.labels, val.labels])
         images = LabelledImages(pixels, labels, images.left_out + val.left_out)
     return EvaluationData(source.name, source.class_names, images, test, **how)

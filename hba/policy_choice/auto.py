@@ -15,8 +15,7 @@ from hba.data.config import run_name
 from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
-from hba.errors import HbaError, HbaWarning, RunError, SettingsError
-from hba.exports import export
+from hba.errors import HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import TEST_FOLDER, AutoRun
@@ -24,19 +23,17 @@ from hba.policy_choice.plan import planned
 from hba.policy_choice.record import RECORD_NAME, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.baselines import Baseline
+from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
 from hba.report.page import write_report
 from hba.report.results import EvaluationResult
-from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
+from hba.training.trained_network import INFO_NAME, NETWORK_NAME
 from hba.utils.devices import explained_memory_errors
 from hba.utils.files import RUNS, new_folder, reason_of, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
-
-NETWORK_FILES = ("network.pt", "network.json")
-PIPELINE_NAME = "pipeline.py"
 
 
 @dataclass(frozen=True)
@@ -130,15 +127,10 @@ def finished(run: AutoRun) -> AutoResult:
     folder, results, record = run.folder, run.results, run.record
     chosen = record.chosen or (RANDAUGMENT if run.found is None else FOUND)
     policy = _policy(chosen, run)
-    policy.save(folder / POLICY_NAME)
-    for name in (*NETWORK_FILES, LEFT_OUT_NAME):
+    for name in (NETWORK_NAME, INFO_NAME, LEFT_OUT_NAME):
         if (made := folder / TEST_FOLDER / name).exists():
             shutil.copy2(made, folder / name)
-    notes = list(record.notes)
-    try:
-        export(policy, "torchvision", folder / PIPELINE_NAME)
-    except HbaError as error:
-        notes.append(f"No {PIPELINE_NAME}: {error}")
+    notes = [*record.notes, *filter(None, [write_policy(policy, folder)])]
     answer = results and results.answer
     words_of_answer = answer.sentence if answer else _untested(chosen, record)
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))

@@ -36,29 +36,30 @@ def train(
 ) -> TrainedNetwork:
     """Train a network with the policy on all images but the test split, and measure that split after the last epoch.
 
-    It is the first training of `hba.evaluate(policy, data)`. policy: a schedule, its file, or the name of a recipe or
-    of a shipped one. seed: of the weights, batches and draws. network: your own network instead of the setting `model`.
-    data and settings: as `hba.evaluate` takes them, with preset, config, cluster, allow_seen, callback and progress.
+    policy: a schedule, its file, or the name of a recipe or of a shipped one. seed: of the weights, batches and draws.
+    network: your own instead of the setting `model`. data and settings: as `hba.evaluate` takes them, with preset,
+    config, cluster, allow_seen, callback and progress; with_val is on by default.
 
     out: a folder for network.pt and network.json, which `hba.load_network` reads, policy.json, pipeline.py (the policy
     as a torchvision transform that does not need hba), results.json and report.html. resume: continue the training in
-    `out` with the same arguments. Raises HbaError for what cannot work, DivergedError for a loss that is not finite;
-    an HbaWarning where torchvision cannot express the policy.
+    `out` with the same arguments. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     check_single_process("hba.train")
     if wrong := [name for name in OF_SEVERAL if name in settings]:
         raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
     schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
-    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "keep_network": True}
-    result = evaluate(policy, data, out=out, network=network, resume=resume, **of_one, **settings)
-    write_policy(respread(schedule, result.config.spread), Path(out))
+    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "keep_network": True, "with_val": True}
+    result = evaluate(policy, data, out=out, network=network, resume=resume, **{**of_one, **settings})
+    if note := write_policy(respread(schedule, result.config.spread), Path(out)):
+        warnings.warn(note, HbaWarning, stacklevel=2)
     return load_network(out, network=network)
 
 
-def write_policy(schedule: Schedule, folder: Path) -> None:
-    """Write policy.json and pipeline.py, each whole or not at all; an HbaWarning where there can be no pipeline.py."""
+def write_policy(schedule: Schedule, folder: Path) -> str | None:
+    """Write policy.json and pipeline.py, each whole or not at all; a note where there can be no pipeline.py."""
     schedule.save(folder / POLICY_NAME)
     try:
         export(schedule, "torchvision", folder / PIPELINE_NAME)
     except HbaError as error:
-        warnings.warn(f"no {PIPELINE_NAME} was written: {error}", HbaWarning, stacklevel=3)
+        return f"No {PIPELINE_NAME}: {error}"
+    return None

@@ -3,7 +3,7 @@
 import io
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,11 +33,10 @@ COLOR = 3
 class NetworkInfo(pydantic.BaseModel):
     """What network.json says of network.pt.
 
-    format: `export` for a program of torch.export, `state dict` for the weights of a network that torch.export cannot
-    write. model: its name, or the class of the user's own network. image_size: side in pixels of the images (N,
-    channels, image_size, image_size); input_size: of their center that the network takes. mean, std: by channel, of
-    images in [0, 1]. levels: of images of more than 8 bits, as the setting has them. policy: the row of the evaluation.
-    hba, torch: the versions that wrote the files.
+    format: `export` for a program of torch.export, `state dict` for the weights of a network that it cannot write.
+    model: the class of a network of the user's own. image_size: side of images in pixels; input_size: of their center,
+    which the network takes. mean, std: by channel, in [0, 1]. levels: as the setting has them. policy: the row of the
+    evaluation. hba, torch: versions.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -142,10 +141,9 @@ def is_kept(folder: Path) -> bool:
 
 
 def exported(module: nn.Module, some: Tensor) -> bytes:
-    """The program of a module in eval mode on the CPU, for any number of images from 1 on, as torch.export.save has it.
+    """The program of a module in eval mode on the CPU, for any number of images, as torch.export.save writes it.
 
-    some: a few images uint8 (n, C, S, S), for which the program has to find what the module finds, alone and together.
-    Raises any exception for a module that cannot be exported.
+    some: a few images uint8 (n, C, S, S), alone and together; any exception where the program finds something else.
     """
     content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
     with torch.no_grad(), warnings.catch_warnings():
@@ -173,10 +171,9 @@ class TrainedNetwork:
     module: Callable[[Tensor], Tensor]
 
     def __repr__(self) -> str:
-        info = self.info
+        size, error = self.info.image_size, self.info.test_error_percent
         return (
-            f"TrainedNetwork({info.model}, {len(info.classes)} classes, {info.image_size}x{info.image_size} pixels, "
-            f"test error {info.test_error_percent:.2f} %)"
+            f"TrainedNetwork({self.info.model}, {len(self.classes)} classes, {size}x{size}, test error {error:.2f} %)"
         )
 
     @property
@@ -195,21 +192,20 @@ class TrainedNetwork:
 
     @torch.no_grad()
     def predict(self, images: Tensor | str | Path | Sequence[str | Path]) -> Tensor:
-        """Probabilities (N, classes) in [0, 1]: of classes that exclude each other, whose sum is 1, or of each of
-        several labels.
+        """Probabilities (N, classes) in [0, 1]: they sum to 1, unless images have several labels.
 
         images: paths of image files, which are read in batches, or uint8 (N, C, S, S), as `read` returns them. A single
-        channel is repeated for a network of color images. Raises DataError for an image that cannot be read, and for
-        images of another size.
+        channel is repeated for a network of color images. DataError for an image that cannot be read, and for images of
+        another size.
         """
-        paths = [images] if isinstance(images, str | Path) else images
-        size, found = measure_batch_size(self.info.image_size), [torch.zeros(0, len(self.classes))]
-        if not isinstance(paths, Sequence):
-            found += [self._probabilities(part) for part in self._checked(paths).split(size)]
-            return torch.cat(found)
-        for first in range(0, len(paths), size):
-            found.append(self._probabilities(torch.stack([self._read(path) for path in paths[first : first + size]])))
-        return torch.cat(found)
+        paths, size = [images] if isinstance(images, str | Path) else images, measure_batch_size(self.info.image_size)
+        if isinstance(paths, Sequence):
+            parts = (paths[first : first + size] for first in range(0, len(paths), size))
+            batches: Iterable[Tensor] = (torch.stack([self._read(path) for path in part]) for part in parts)
+        else:
+            batches = self._checked(paths).split(size)
+        logits = torch.cat([torch.zeros(0, len(self.classes)), *map(self.module, batches)])
+        return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
 
     def _read(self, path: str | Path) -> Tensor:
         try:
@@ -218,16 +214,11 @@ class TrainedNetwork:
             raise DataError(f"cannot read the image {path}: {error}; leave it out") from None
 
     def _checked(self, images: Any) -> Tensor:
-        tensor = checked_images(images)
-        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], self.info.channels) == (1, COLOR) else tensor
-        shape = (self.info.channels, self.info.image_size, self.info.image_size)
+        tensor, shape = checked_images(images), (self.info.channels, *[self.info.image_size] * 2)
+        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], shape[0]) == (1, COLOR) else tensor
         if tensor.shape[1:] != shape:
             raise DataError(f"images must have the shape (N, {', '.join(map(str, shape))}), got {tuple(tensor.shape)}")
         return tensor
-
-    def _probabilities(self, images: Tensor) -> Tensor:
-        logits = self.module(images)
-        return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:

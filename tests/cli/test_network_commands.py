@@ -11,15 +11,17 @@ import hba
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of images, and one of the network that hba train leaves."""
+    """A folder of images with all three splits, and one of the network that hba train leaves."""
     folder = tmp_path_factory.mktemp("trained")
-    make_images(folder / "animals")
+    for number, (split, n) in enumerate({"train": 12, "val": 3, "test": 6}.items()):
+        make_images(folder / "animals" / split, n, seed=number)
     lines = said("train", "overhead", str(folder / "animals"), "--out", str(folder / "run"), "--seed", "5", *SMALL)
     assert lines[-1] == f"Network: {folder / 'run' / 'network.pt'}; `hba predict {folder / 'run'} IMAGE` uses it"
     return folder
 
 
 def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
+    assert json.loads((trained / "run" / "results.json").read_text(encoding="utf-8"))["train_images"] == 2 * (12 + 3)
     names = {file.name for file in (trained / "run").iterdir()}
     assert names >= {"network.pt", "network.json", "policy.json", "pipeline.py", "results.json", "report.html"}
     network = hba.load_network(trained / "run")
@@ -30,7 +32,7 @@ def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
 
 
 def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(trained: Path, tmp_path: Path) -> None:
-    network, folder = hba.load_network(trained / "run"), trained / "animals" / "dogs"
+    network, folder = hba.load_network(trained / "run"), trained / "animals" / "test" / "dogs"
     files = sorted(folder.iterdir())
     expected = network.predict(files)
     (tmp_path / "broken.png").write_text("nothing")
