@@ -69,10 +69,10 @@ class Phases:
 
 
 class SearchSteps(SearchCallback):
-    """Of the search within a run."""
+    """Of the search within a run. is_over: whether its time is over; the search then ends with what it has found."""
 
-    def __init__(self, phases: Phases, phase: str) -> None:
-        self.phases, self.phase, self.total, self.plan = phases, phase, 1, None
+    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
+        self.phases, self.phase, self.is_over, self.total = phases, phase, is_over, 1
 
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
@@ -83,18 +83,30 @@ class SearchSteps(SearchCallback):
     def step_done(self, step: int) -> None:
         self.phases.advance(self.phase, step / self.total)
 
+    def stop_requested(self) -> bool:
+        return self.is_over()
+
+
+class TimeOver(Exception):
+    """No training of a test begins any more; those that have ended are stored."""
+
 
 class EvaluationSteps(EvaluationCallback):
-    """Of the evaluation within a run. on_training: called with what has been found after each training."""
+    """Of the test within a run. is_over: whether the time of the run is over.
 
-    def __init__(self, phases: Phases, phase: str) -> None:
-        self.phases, self.phase = phases, phase
+    Raises TimeOver after a training, where all rows have a seed.
+    """
+
+    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
+        self.phases, self.phase, self.is_over = phases, phase, is_over
         self._step: Callable[[], None] = lambda: None
+        self._done: dict[str, int] = {}
 
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
 
     def planned(self, plan: Any) -> None:
+        self._done = {row.name: len(row.seeds) for row in plan.result.rows}
         self._step = self.phases.stepper(self.phase, plan.n_trainings * plan.steps_per_training)
 
     def step_done(self) -> None:
@@ -102,3 +114,6 @@ class EvaluationSteps(EvaluationCallback):
 
     def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
         self.phases.callback.said(f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error")
+        self._done[name] += 1
+        if min(self._done.values()) and self.is_over():
+            raise TimeOver

@@ -1,5 +1,6 @@
 """The phases of a run of `hba auto`: search, contest, test. Each can be stopped, and resumed where it was."""
 
+import contextlib
 import math
 import shutil
 import time
@@ -16,7 +17,7 @@ from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_search_da
 from hba.errors import DivergedError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
-from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps
+from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
 from hba.policy_choice.contest import Contest, contest_data, train_seed
 from hba.policy_choice.plan import CONTEST_SHARE, Extent
 from hba.policy_choice.record import AutoRecord
@@ -41,8 +42,8 @@ SEARCH_FOLDER, TEST_FOLDER, CONTEST_NAME = "search", "evaluation", "contest.json
 CONTEST_FOLDER = "contest"
 """Of trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
-RESERVE = 0.96
-"""Share of the time that is planned while a run goes on; the rest is for the report."""
+LARGEST_SEARCH, RESERVE = 0.5, 0.96
+"""Shares of the time: of a search at most, and what is planned while a run goes on; the rest is for the report."""
 
 
 class AutoRun:
@@ -104,11 +105,13 @@ class AutoRun:
 
     def search(self) -> None:
         folder, record = self.folder / SEARCH_FOLDER, self.record
+        least = (1 - LARGEST_SEARCH) * record.budget_seconds
+        steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
         how: dict[str, Any] = {
             "jobs": record.n_jobs,
             "cluster": self.cluster,
-            "callback": SearchSteps(self.phases, SEARCH),
+            "callback": steps,
         }
         given = {} if is_begun else record.settings
         try:
@@ -117,6 +120,8 @@ class AutoRun:
         except DivergedError as error:
             self.note(notes=(*record.notes, f"The search stopped, so recipes alone were compared: {error}"))
             return
+        if not result.finished:
+            self.note(notes=(*record.notes, "The search took longer than planned, and was ended before its last epoch"))
         race = RaceFindings.of(result.schedule.provenance) if result.schedule is not None else None
         self.callback.said(f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})")
 
@@ -199,20 +204,20 @@ class AutoRun:
         idle = {"data", "seeds", "val_size", *(("model", *OF_WEIGHTS) if self._own_network else ())}
         idle |= {*DataConfig.model_fields} - {*READ_SETTINGS} if self.datasets else set()
         given = {**config.model_dump(exclude=idle), "seeds": n_seeds}
-        evaluate(
-            self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
-            record.data if self.datasets is None else self.datasets,
-            against=against,
-            network=self.own.get("network"),
-            out=folder,
-            # A kill may have left a lock, or the network of the first training, before the first result.
-            resume=(folder / RESULTS_NAME).exists(),
-            jobs=None if self.cluster else record.n_jobs,
-            cluster=self.cluster,
-            keep_network=True,
-            callback=EvaluationSteps(self.phases, TEST),
-            **given,
-        )
+        with contextlib.suppress(TimeOver):
+            evaluate(
+                self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
+                record.data if self.datasets is None else self.datasets,
+                against=against,
+                network=self.own.get("network"),
+                out=folder,
+                resume=folder.is_dir() and any(folder.iterdir()),
+                jobs=None if self.cluster else record.n_jobs,
+                cluster=self.cluster,
+                keep_network=True,
+                callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
+                **given,
+            )
 
     def _clock(self) -> str:
         return f"{duration(self._spent + time.monotonic() - self._began)} of {duration(self.record.budget_seconds)}"
