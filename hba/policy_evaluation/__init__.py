@@ -4,7 +4,6 @@ from hba.policy_evaluation.baselines import BASELINES
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, TensorBoardLogger
 from hba.policy_evaluation.evaluation import evaluate
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow
-from hba.report.statistics import Resolution
 from hba.report.verdict import Verdict
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "EvaluationPlan",
     "EvaluationResult",
     "EvaluationRow",
-    "Resolution",
     "TensorBoardLogger",
     "Verdict",
     "evaluate",

@@ -16,8 +16,8 @@ import pydantic
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
 from hba.report.answer import Answer, answer
-from hba.report.statistics import PairedDifference, Resolution
-from hba.report.verdict import Verdict, limits, verdict
+from hba.report.statistics import PairedDifference
+from hba.report.verdict import Verdict, verdict
 from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
 from hba.utils.settings import first_problem
@@ -27,6 +27,8 @@ RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""
 ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages")
 """Keys of what made the numbers, beside the other ones of the file."""
+
+OVER_SEEDS = "The interval is over training seeds, for one schedule, one split and one test set."
 
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -210,15 +212,6 @@ class EvaluationResult(pydantic.BaseModel):
         return self.schedule_minus("test_error")
 
     @property
-    def resolution(self) -> Resolution | None:
-        """How small a difference to the best other row these numbers can show; None where there is none to compare."""
-        found, mean = verdict(self.differences), self.rows[0].mean
-        difference = None if found is None else self.differences[found.against]
-        # With several labels, an error is no share of test images.
-        n_answers = self.test_images if self.error is None else None
-        return None if difference is None or mean is None else Resolution.of(difference, mean, n_answers)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """One for each row whose search has seen test images, which the caller has allowed."""
         return tuple(searched.warning for searched in self.searched if searched.warning)
@@ -229,13 +222,13 @@ class EvaluationResult(pydantic.BaseModel):
 
         Its sentence also names the rows whose search has seen test images, and says how far to trust the verdict.
         """
-        found, resolution = verdict(self.differences), self.resolution
-        if found is None or resolution is None:
+        found = verdict(self.differences)
+        if found is None:
             return None
         what = [] if self.error is None else [f"Test error: {self.error}."]
-        warnings = [f"{warning}." for warning in self.warnings]
-        sentences = [found.sentence, *what, *warnings, limits(found, resolution)]
-        return replace(found, sentence=" ".join(filter(None, sentences)))
+        limit = [] if found.interval is None else [OVER_SEEDS]
+        sentences = [found.sentence, *what, *(f"{warning}." for warning in self.warnings), *limit]
+        return replace(found, sentence=" ".join(sentences))
 
     @property
     def answer(self) -> Answer | None:
@@ -261,7 +254,6 @@ class EvaluationResult(pydantic.BaseModel):
             "rows": rows,
             "verdict": None if found is None else found.sentence,
             "verdict_details": found and {name: one for name, one in asdict(found).items() if name != "sentence"},
-            "resolution": self.resolution and asdict(self.resolution),
             **self.model_dump(exclude={"rows", "environment", "report"}),
             # A file's name may have bytes that are no text.
             "class_names": [name.encode("utf-8", "backslashreplace").decode() for name in self.class_names or ()],

@@ -1,4 +1,4 @@
-"""Differences between two rows paired by seed, and how small a difference an evaluation can show."""
+"""Differences between two rows paired by seed, and how uncertain seeds and test images make them."""
 
 import math
 import statistics
@@ -38,32 +38,6 @@ class PairedDifference:
         if max(differences) - min(differences) <= ROUNDING:
             return PairedDifference(len(differences), mean if abs(mean) > ROUNDING else 0.0, None)
         return PairedDifference(len(differences), mean, interval_of_mean(differences))
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """How small a difference of the schedule to the best other row can be shown, in percentage points.
-
-    half_width: of the 95 % interval, by Student's t over n_pairs paired seeds; None without a spread. one_image: the
-    weight of one test image. standard_error: of the schedule's test error on as many images (binomial; no wrong or no
-    right answer counts as half an image). The last two are None where an error is no share of wrong answers.
-    """
-
-    n_pairs: int
-    half_width: float | None
-    one_image: float | None
-    standard_error: float | None
-
-    @staticmethod
-    def of(difference: PairedDifference, test_error_percent: float, test_images: int | None) -> "Resolution":
-        """test_error_percent: the mean of the schedule's row. test_images: None where an error is no share of them."""
-        half_width = None if difference.interval is None else difference.interval[1] - difference.mean
-        one_image = standard_error = None
-        if test_images is not None:
-            one_image = 100 / test_images
-            share = min(max(test_error_percent / 100, 0.5 / test_images), 1 - 0.5 / test_images)
-            standard_error = 100 * math.sqrt(share * (1 - share) / test_images)
-        return Resolution(difference.n_pairs, half_width, one_image, standard_error)
 
 
 @dataclass(frozen=True)

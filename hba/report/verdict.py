@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hba.report.statistics import PairedDifference, Resolution
+from hba.report.statistics import PairedDifference
 from hba.utils.text import CONFIDENCE, t_quantile
 
 Kind = Literal["better", "no difference shown", "worse"]
@@ -75,19 +75,3 @@ def _size(found: PairedDifference) -> str:
     else:
         interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
     return f"{size} (95 % interval {interval}, {found.n_pairs} paired seeds)"
-
-
-def limits(found: Verdict, resolution: Resolution) -> str:
-    """Sentences after the verdict: what the interval covers, and how small a difference these numbers can show."""
-    sentences = []
-    if found.interval is not None:
-        sentences.append("The interval is over training seeds, for one schedule, one split and one test set.")
-    if found.kind == "no difference shown":
-        if resolution.half_width is not None:
-            sentences.append(f"It reaches {resolution.half_width:.2f} points to either side.")
-        if resolution.standard_error is not None:
-            sentences.append(
-                f"One test image is {resolution.one_image:.2f} points, and the standard error of a test error is "
-                f"{resolution.standard_error:.2f} points."
-            )
-    return " ".join(sentences)
