@@ -114,7 +114,11 @@ def test_another_spread_is_used_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> 
         return Trained(torch.nn.Identity(), Measured(0.0, 1.0))
 
     monkeypatch.setattr(PATCHED, trained)
-    result = run("--against", "start,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
+    words = ("--against", "start,point", "--seeds", "1", "--jobs", "1", "--spread", "0.5")
+    monkeypatch.setattr("sys.argv", ["hba", *EVALUATE, *words, "--out=run"])
+    result = run(*words)
+    again = "hba evaluate digits --epochs 1 --against start,point --jobs 1 --spread 0.5 --out run --resume --seeds 5"
+    assert f"To be surer: {again}: about " in result.stdout
     assert "spread of all schedules: 0.5" in result.stdout
     # Probabilities of the shipped schedule do not vary.
     assert seen == [(0.0, 0.5), (0.0, 0.5), (0.0, 0.0)]

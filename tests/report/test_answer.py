@@ -162,6 +162,16 @@ def test_words_follow_the_probabilities() -> None:
     assert "the other way round" in uneven.sentence
 
 
+def test_several_labels_have_the_paired_t_test_alone() -> None:
+    planted = results_of({"mine": [(20, 20), (22, 22), (19, 18)], "none": [(25, 25), (23, 24), (25, 26)]})
+    found = planted.model_copy(update={"error": "100 minus the mean average precision"}).answer
+    assert found is not None
+    mine, none = (row.test_error_percent for row in planted.rows)
+    assert found.probabilities["none"] == pytest.approx(1 - stats.ttest_rel(mine, none, alternative="less").pvalue)
+    assert planted.answer is not None
+    assert 0.5 < planted.answer.probabilities["none"] <= found.probabilities["none"]
+
+
 def test_the_next_step_is_more_seeds_only_where_they_would_help() -> None:
     unsure = answer(results_of({"mine": [(20, 20), (34, 34)], "none": [(40, 40), (40, 40)]}), command="hba evaluate x")
     assert unsure is not None
