@@ -1,5 +1,6 @@
 """hba auto: one command from images to the best augmentation, tested, and a trained network."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
 from hba.policy_choice.callbacks import AutoProgress
+from hba.policy_choice.phases import SEARCH_FOLDER, TEST_FOLDER
+from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
+from hba.report.answer import answer
 from hba.report.tables import measured_table
 
 from .help import SectionedCommand
@@ -94,5 +98,15 @@ def _report(result: hba.AutoResult) -> None:
         printer.print(f"Report: {result.report}")
     if not result.finished:
         printer.print(resume_line("auto", folder))
-    elif result.results is not None and result.results.answer and (step := result.results.answer.next_step):
-        printer.print(f"Next: {step}{operations_file_arguments()}")
+    elif result.results is not None:
+        answered = answer(result.results, command=_test_command(folder, result.chosen, result.results))
+        if answered is not None and answered.next_step is not None:
+            printer.print(f"To be surer: {answered.next_step}")
+
+
+def _test_command(folder: Path, chosen: str, results: hba.EvaluationResult) -> str:
+    """A command that does the test of the run."""
+    test, schedule = str(folder / TEST_FOLDER), str(folder / SEARCH_FOLDER) if chosen == FOUND else chosen
+    against = ",".join(row.name for row in results.rows[1:])
+    words = ["hba", "evaluate", schedule, "--against", against, "--config", test, "--out", test]
+    return shlex.join(words) + operations_file_arguments()
