@@ -108,7 +108,8 @@ def race_dots(found: RaceFindings) -> dict[str, Dots]:
         for name, (number, error) in measured.items():
             if math.isfinite(number + error):
                 ends = (scale * (number - error), scale * (number + error))
-                words = f"± {form.format(scale * error).removeprefix('+')}"
+                # Blanks that no line breaks at.
+                words = f"± {form.format(scale * error).removeprefix('+')}".replace(" ", "\xa0")
                 shown = form.format(scale * number)
                 rows.append(Row(name, scale * number, *ends, shown, words, is_marked=name in taken))
         if rows:

@@ -125,19 +125,15 @@ def _changed(
     space: SearchSpace, operation: Operation, chosen: BatchSample, image: Tensor, fill: tuple[float, ...]
 ) -> list[Picture]:
     before = (image.float() / 255).expand(len(chosen), *image.shape)
-    found: list[Picture] = []
-    for number, after in enumerate(apply_operations(space, chosen, before, fill_for(before, fill))):
-        if found and torch.equal(after, found[0].image):
-            break
-        label = ("typical", "strong")[number] if len(chosen) > 1 else "after"
-        step = int((chosen.slots[number] >= 0).nonzero()[0])
-        magnitude = float(chosen.magnitudes[number, step]) + 0.0
-        has_own = operation.stage == WALK and operation.magnitude_range is not None
-        note = f"{operation.unit or 'magnitude'}: {_short(magnitude)}" if has_own else ""
-        is_same = torch.equal((255 * after).round(), image.float())
-        found.append(Picture(label, after, "no change on this image" if is_same else note))
-    if len(found) == 1:
-        found[0] = found[0]._replace(label="after")
+    after = [*apply_operations(space, chosen, before, fill_for(before, fill))]
+    shown, found = after[:1] if torch.equal(after[0], after[-1]) else after, []
+    for number, changed in enumerate(shown):
+        step, note = int((chosen.slots[number] >= 0).nonzero()[0]), ""
+        if torch.equal((255 * changed).round(), image.float()):
+            note = "no change on this image"
+        elif operation.stage == WALK and operation.magnitude_range is not None:
+            note = f"{operation.unit or 'magnitude'}: {_short(float(chosen.magnitudes[number, step]) + 0.0)}"
+        found.append(Picture("after" if len(shown) == 1 else ("typical", "strong")[number], changed, note))
     return found
 
 

@@ -34,7 +34,7 @@ MEASURED = RIGHT + '''JSON.stringify({
     outside: [...document.querySelectorAll("h1, h2, h3, p, figcaption")]
         .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1 || box.left < -1; })
         .map(one => one.textContent),
-    beyond: [...document.querySelectorAll("main .changed table")]
+    beyond: [...document.querySelectorAll("main .dots, main pre")]
         .filter(one => rightOf(one) > rightOf(document.querySelector("main")) + 1)
         .map(one => one.textContent),
 })'''

@@ -1,0 +1,102 @@
+"""Pages of folders of `hba auto` and of older versions, and the lines that a page offers to paste."""
+
+import json
+import shutil
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from report_pages import StrictPage, check_page
+from tuned_schedules import staged
+
+import hba
+from hba.data.reading import SkippedFile, save_left_out
+from hba.errors import RunError
+from hba.report.samples import NATIVE_NAME, SAMPLES_NAME
+
+AUTO: dict[str, Any] = {
+    "answer": "Use photo: it is the best. So it is.",
+    "plan": ["a small network, because the images are small (--model)"],
+    "rows": [
+        {"name": "none", "losses": {"0": 1.5, "1": 1.3}, "errors": {"0": 40.0, "1": 44.0}, "dropped_after": 2},
+        {"name": "photo", "losses": {"0": 1.25}, "errors": {"0": 30.0}, "dropped_after": None},
+        {"name": "late", "losses": {}, "errors": {}, "dropped_after": None},
+    ],
+    "chosen": "photo",
+    "notes": ["an image stands in two classes"],
+    "command": "hba auto pets --budget 5m",
+}
+
+
+def page_of(folder: Path) -> StrictPage:
+    return check_page(hba.write_report(folder).read_text("utf-8"))
+
+
+def auto_folder(folder: Path, searched: Path, evaluated: Path | None) -> Path:
+    shutil.copytree(searched, folder / "search")
+    if evaluated is not None:
+        shutil.copytree(evaluated, folder / "evaluation")
+    hba.load_policy("photo").save(folder / "policy.json")
+    (folder / "auto.json").write_text(json.dumps(AUTO))
+    (folder / "network.json").write_text(json.dumps({"classes": ["a", "b"], "test_error_percent": 12.34}))
+    save_left_out(folder, [SkippedFile(f"/pets/{number}.png", "broken") for number in range(12)])
+    return folder
+
+
+def test_a_folder_of_auto_has_all_phases_on_one_page(searched: Path, evaluated: Path, tmp_path: Path) -> None:
+    page = page_of(auto_folder(tmp_path / "run", searched, evaluated))
+    assert page.headings(1)[0].startswith("What to use for")
+    assert page.text.index(AUTO["answer"][:10]) < page.text.index(page.headings(2)[0])
+    (contest,) = [table for table in page.tables if "loss, nats" in table[0] and table[1][0].startswith("photo")]
+    assert [row[-1] for row in contest[1:]] == ["1.250", "1.400"], "the least first, and only rows with a training"
+    for text in (*AUTO["plan"], *AUTO["notes"], AUTO["command"], "12.3 % test error", "hba predict", "12 files"):
+        assert text in page.text
+    assert "/pets/9.png" in page.text
+    assert "/pets/10.png" not in page.text
+    assert len(page.attributes_of("img")) > 6, "of the samples of the search"
+
+
+def test_an_interrupted_auto_has_a_page_with_what_there_is(searched: Path, tmp_path: Path) -> None:
+    page = page_of(auto_folder(tmp_path / "run", searched, None))
+    assert "Use photo: it is the best. So it is." in " ".join(page.text.split())
+    (tmp_path / "run" / "auto.json").write_text("[1]")
+    with pytest.raises(RunError, match=r"auto\.json cannot be read"):
+        hba.write_report(tmp_path / "run")
+
+
+def test_older_folders_without_native_images_or_any_images_have_pages(searched: Path, tmp_path: Path) -> None:
+    shutil.copytree(searched, tmp_path / "old")
+    (tmp_path / "old" / NATIVE_NAME).unlink(missing_ok=True)
+    assert page_of(tmp_path / "old").attributes_of("img")
+    (tmp_path / "old" / SAMPLES_NAME).unlink()
+    assert not page_of(tmp_path / "old").attributes_of("img")
+
+
+def test_the_lines_to_paste_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("timm.data")
+    pytest.importorskip("albumentations")
+    schedule = staged()
+    schedule.save(tmp_path / "policy.json")
+    monkeypatch.chdir(tmp_path)
+    hba.export(schedule.averaged(), "albumentations", tmp_path / "policy_albumentations.json")
+    dataset, image = types.SimpleNamespace(), Image.new("RGB", (300, 280), "red")
+    names: dict[str, Any] = {
+        **{"epoch": 1, "epochs": 2, "loader": types.SimpleNamespace(dataset=dataset)},
+        **{"images": torch.rand(4, 3, 8, 8), "labels": torch.tensor([0, 1, 1, 0])},
+    }
+    pasted = [text for tag, text in page_of(tmp_path).within if tag == "code" and "\n" in text]
+    transforms = []
+    for text in pasted:
+        exec(text, names)
+        transforms += [names.pop("transform")] if "transform" in names else []
+    of_torchvision, of_albumentations = transforms
+    for made in (of_torchvision(image), of_albumentations(image=np.asarray(image))["image"], dataset.transform(image)):
+        assert made.shape == (3, 224, 224)
+    assert names["soft_labels"].shape == (4, 10)
+    module = types.SimpleNamespace(trainer=types.SimpleNamespace(max_epochs=2), current_epoch=1, device="cpu")
+    names["on_train_epoch_start"](module)
+    assert module.policy(names["images"]).shape == names["images"].shape
