@@ -282,8 +282,9 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
         kept = None
         if keeps_network and is_first():
             with single_process():
-                network, own = found.network, row.own_network
-                kept = KeptNetwork.of(network, found.test, data, row.config, own, policy=row.name, seed=seed)
+                model = row.config.model if row.own_network is None else row.own_network.name
+                training = {"model": model, "policy": row.name, "seed": seed}
+                kept = KeptNetwork.of(found.network, found.test, data, row.config, **training)
     return Result(found.test, found.epochs, kept)
 
 

@@ -14,6 +14,7 @@ from hba.errors import HbaError, HbaWarning, SettingsError
 from hba.exports.export import export
 from hba.policy_evaluation.baseline_augmentations import respread
 from hba.policy_evaluation.evaluation import evaluate
+from hba.report.results import RESULTS_NAME
 from hba.schedule.library import POLICY_NAME, load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import TrainedNetwork, load_network
@@ -49,6 +50,8 @@ def train(
         raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
     schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
     of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "keep_network": True, "with_val": True}
+    # A training that was stopped in its first minute has left nothing to resume.
+    resume = resume and (Path(out) / RESULTS_NAME).exists()
     result = evaluate(policy, data, out=out, network=network, resume=resume, **{**of_one, **settings})
     if note := write_policy(respread(schedule, result.config.spread), Path(out)):
         warnings.warn(note, HbaWarning, stacklevel=2)

@@ -91,18 +91,12 @@ class KeptNetwork(NamedTuple):
 
     @staticmethod
     def of(
-        network: nn.Module,
-        test: Measured,
-        data: EvaluationData,
-        config: EvaluationConfig,
-        own_network: CustomNetwork | None,
-        **row: Any,
+        network: nn.Module, test: Measured, data: EvaluationData, config: EvaluationConfig, **training: Any
     ) -> "KeptNetwork":
-        """The network after its training, moved to the CPU; data as the training had them. row: policy and seed."""
+        """The network is moved to the CPU. data: as the training had them. training: its model, policy and seed."""
         prepared = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         images, colors = data.test.opened(), prepared.standardize
         info = NetworkInfo(
-            model=config.model if own_network is None else own_network.name,
             classes=tuple(map(printable, data.class_names)),
             image_size=data.train.image_size,
             input_size=prepared.image_size,
@@ -114,7 +108,7 @@ class KeptNetwork(NamedTuple):
             test_error_percent=test.error_percent,
             test_images=len(images),
             epochs=config.epochs,
-            **row,
+            **training,
         )
         module = FromPixels(network.cpu(), info).eval()
         ((some, _),) = images.read([torch.arange(min(3, len(images)), device=images.device)])
