@@ -70,10 +70,8 @@ class FromPixels(nn.Module):
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
         # All that measuring depends on: a random resized crop is a center crop then.
-        self.baseline, self.input_size = (
-            Baseline(random_resized_crop=info.input_size != info.image_size),
-            info.input_size,
-        )
+        self.input_size, is_cropped = info.input_size, info.input_size != info.image_size
+        self.baseline = Baseline(random_resized_crop=is_cropped)
 
     def forward(self, images: Tensor) -> Tensor:
         standardize = Standardize(self.get_buffer("mean"), self.get_buffer("std"))
@@ -144,7 +142,8 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
         warnings.simplefilter("ignore")
         example = torch.zeros_like(some[:1]).repeat(2, 1, 1, 1)
         program = torch.export.export(module, (example,), dynamic_shapes=(batch,), strict=False)
-        for node in program.graph.nodes:
+        graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+        for node in (node for graph in graphs for node in graph.nodes):
             # It holds paths of this machine.
             node.meta.pop("stack_trace", None)
         torch.export.save(program, content)
