@@ -1,6 +1,7 @@
 """hba.auto: from a folder of images to the best augmentation for them, and a network that is trained with it."""
 
 import dataclasses
+import shlex
 import shutil
 import time
 import warnings
@@ -131,7 +132,12 @@ def finished(run: AutoRun) -> AutoResult:
         if (made := folder / TEST_FOLDER / name).exists():
             shutil.copy2(made, folder / name)
     notes = [*record.notes, *filter(None, [write_policy(policy, folder)])]
-    answer = results and results.answer
+    answer = None if results is None else results.answer
+    if results is not None and results.verdict is not None and results.verdict.difference > 0:
+        other = shlex.join(
+            ["hba", "train", results.verdict.against, record.data, "--config", str(folder / TEST_FOLDER)]
+        )
+        notes.append(f"The files of this run use {chosen}, the best on validation images. Those of the other: {other}")
     words_of_answer = answer.sentence if answer else _untested(chosen, record)
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None

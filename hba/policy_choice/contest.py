@@ -7,7 +7,8 @@ l_rsi     results[r][s]      loss of validation image i after the training, cali
     for each seed
         train with each row that is left, on the images that the seed does not hold out
         leave out the rows whose mean loss is clearly above the least one, and all but a few
-    take the row with the least mean loss over the seeds that all rows have which are left
+    take the row with the least mean loss of those that are left, but what was searched only if it is better by one
+        standard error than the best recipe
 
 Rows share weights, batches and images of a seed, so their differences are paired by image. A row is clearly behind
 where its mean difference to the best is more than CLEARLY standard errors, of images and, from the second seed on, of
@@ -17,7 +18,7 @@ seeds. Races of this kind go back to Maron and Moore (1994), "Hoeffding races".
 import contextlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
+from hba.policy_choice.rows import FOUND
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_evaluation.evaluation import shared_data
 from hba.preprocessing import Preprocessing
@@ -58,8 +60,8 @@ class Outcome(NamedTuple):
     error: float
 
 
-Outcomes = Mapping[str, Mapping[int, Outcome]]
-"""By row and seed."""
+Losses = Mapping[str, Sequence[np.ndarray]]
+"""By row, of the validation images of each seed, (images,) each."""
 
 
 @dataclass
@@ -98,9 +100,11 @@ class Contest:
         """The rows that are left after so many seeds, the best first; all before the first has ended."""
         left = [*self.rows]
         for n in range(1, n_seeds + 1):
-            losses = {row: [np.array(self.outcomes[row][seed].losses) for seed in range(n)] for row in left}
-            left = survivors(losses, MOST_LEFT[min(n, len(MOST_LEFT)) - 1])
+            left = survivors(self.losses(left, n), MOST_LEFT[min(n, len(MOST_LEFT)) - 1])
         return left
+
+    def losses(self, rows: Iterable[str], n_seeds: int) -> Losses:
+        return {row: [np.array(self.outcomes[row][seed].losses) for seed in range(n_seeds)] for row in rows}
 
     @property
     def n_seeds(self) -> int:
@@ -112,8 +116,17 @@ class Contest:
 
     @property
     def best(self) -> str | None:
-        """None before the first seed has ended."""
-        return self.left(self.n_seeds)[0] if self.n_seeds else None
+        """The row that is taken; None before the first seed has ended. What was searched gives way to a recipe that is
+        not behind it by a standard error.
+        """
+        if not self.n_seeds:
+            return None
+        first, *others = self.left(self.n_seeds)
+        if first != FOUND or not others:
+            return first
+        losses = self.losses([first, others[0]], self.n_seeds)
+        mean, error = mean_and_error(losses[others[0]], losses[first])
+        return first if mean > error else others[0]
 
     def table(self) -> list[dict[str, Any]]:
         """Of each row, mean calibrated loss and error over its seeds, and the seed after which it was left out."""
@@ -129,22 +142,21 @@ class Contest:
         ]
 
 
-def survivors(losses: Mapping[str, Sequence[np.ndarray]], most: int) -> list[str]:
-    """The rows that are not clearly behind, the one with the least mean loss first, at most so many.
+def survivors(losses: Losses, most: int) -> list[str]:
+    """The rows that are not clearly behind, the one with the least mean loss first, at most so many."""
+    order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
+    behind = {row: mean_and_error(losses[row], losses[order[0]]) for row in order[1:most]}
+    clearly = CLEARLY[len(losses[order[0]]) > 1]
+    return [order[0], *(row for row, (mean, error) in behind.items() if mean <= clearly * error)]
 
-    losses: by row, of the validation images of each seed, (images,) each. Rows that come first win ties.
-    """
-    pooled = {row: np.concatenate([*of_row]) for row, of_row in losses.items()}
-    order = sorted(pooled, key=lambda row: pooled[row].mean())
-    kept = []
-    for row in order[:most]:
-        behind = pooled[row] - pooled[order[0]]
-        by_seed = [(one - best).mean() for one, best in zip(losses[row], losses[order[0]], strict=True)]
-        variance = behind.var(ddof=1) / len(behind)
-        variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
-        if row == order[0] or behind.mean() <= CLEARLY[len(by_seed) > 1] * variance**0.5:
-            kept.append(row)
-    return kept
+
+def mean_and_error(losses: Sequence[np.ndarray], minus: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Of the difference of two rows, over the images of all seeds, and from the second seed on over seeds too."""
+    by_image = np.concatenate([*losses]) - np.concatenate([*minus])
+    by_seed = [(one - other).mean() for one, other in zip(losses, minus, strict=True)]
+    variance = by_image.var(ddof=1) / len(by_image)
+    variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
+    return float(by_image.mean()), float(variance**0.5)
 
 
 class Entry(NamedTuple):

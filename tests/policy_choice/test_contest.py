@@ -120,3 +120,14 @@ def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal
     assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")
     assert rows_of_contest(found, 20)[-1] == FOUND
     assert len(rows_of_contest(found, 20)) == len(RECIPES) + 1
+
+
+def test_what_was_searched_is_taken_only_where_it_is_clearly_better(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    images = random.exponential(1.0, N)
+    for better, taken in ((0.0005, "photo"), (0.05, "search")):
+        contest = Contest.begun(["photo", "search"], tmp_path / f"{taken}.json")
+        for row, mean in (("photo", 0.0), ("search", -better)):
+            noise = random.normal(0, 0.1, N)
+            contest.add(row, 0, Outcome(tuple(images + mean + noise - noise.mean()), 10.0))
+        assert contest.best == taken
