@@ -63,7 +63,7 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
         trainings_kept(folder, lambda: terminal.n_done),
     ):
         network = hba.train(policy, data, out=folder, seed=seed, callback=terminal, **given(options))
-    say(f"Test error: {network.info.test_error_percent:.2f} % of {network.info.test_images:,} images")
+    say(f"Test error: {network.info.test_error_percent:.2f} % on {network.info.test_images:,} images")
     say(f"Network: {folder / NETWORK_NAME}; `hba predict {folder} IMAGE` uses it")
 
 
