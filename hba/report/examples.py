@@ -70,16 +70,16 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
     used = [one for one in schedule.space.operations if shares[one.name] > LEAST_SHARE]
     for place, operation in enumerate(sorted(used, key=lambda one: (one.stage == MIXING, -shares[one.name]))):
         number = place % len(large.images)
-        mixes, largest = operation.stage == MIXING, ""
+        largest = ""
         if operation.stage not in (WALK, MIXING) and operation.magnitude_range is not None:
             largest = f"; {operation.unit}: {_short(copies_of(schedule, operation, 'magnitude')[-1].mean())}"
-        if mixes:
-            changed = _mixed(schedule, operation, large, number)
+        if operation.stage == MIXING:
+            things, changed = "batches", _mixed(schedule, operation, large, number)
         else:
             chosen = _typical_and_strong(policy.space, operation, draw, samples.images[number], schedule.fill)
-            changed = _changed(policy.space, operation, chosen, large.images[number], schedule.fill)
+            things, changed = "images", _changed(policy.space, operation, chosen, large.images[number], schedule.fill)
         if changed:
-            reached = in_words(shares[operation.name], "batches" if mixes else "images")
+            reached = in_words(shares[operation.name], things)
             detail, original = f"{100 * shares[operation.name]:.0f} %{largest}", large.images[number] / 255
             pictures = (Picture("original", original), *changed)
             yield Example(operation.name, reached, detail, large.class_names[number], pictures)
@@ -138,10 +138,12 @@ def _changed(
 
 
 def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: int) -> list[Picture]:
-    """The next image, and the mixture with the median share of the one that has more of it; nothing for alpha 0."""
-    alpha, other = float(copies_of(schedule, operation, "magnitude")[-1, 0]), (number + 1) % len(samples.images)
+    """The next image of another class, and the mixture with the median share of the one that has more of it; nothing for alpha 0."""
+    alpha, names = float(copies_of(schedule, operation, "magnitude")[-1, 0]), samples.class_names
     if alpha <= 0:
         return []
+    others = [(number + after) % len(names) for after in range(1, len(names) + 1)]
+    other = next((one for one in others if names[one] != names[number]), others[0])
     shares = np.random.default_rng(0).beta(alpha, alpha, 999)
     own = float(np.median(np.maximum(shares, 1 - shares)))
     image, second = (samples.images[one] / 255 for one in (number, other))
@@ -151,7 +153,7 @@ def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: i
         (height, tall), (width, wide) = ((length, int(length * (1 - own) ** 0.5)) for length in image.shape[1:])
         box = (..., slice((height - tall) // 2, (height + tall) // 2), slice((width - wide) // 2, (width + wide) // 2))
         mixed[box] = second[box]
-    names, percent = samples.class_names, round(100 * own)
+    percent = round(100 * own)
     label = f"{percent} % {names[number]}, {100 - percent} % {names[other]}"
     return [Picture(names[other], second), Picture("mixed", mixed, label)]
 

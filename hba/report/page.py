@@ -97,20 +97,14 @@ def page_of(run: Run) -> str:
     return figures.printable(page.lstrip())
 
 
-def _data_of(run: Run) -> str:
-    if run.results is not None:
-        return display_name(str(run.results.settings.get("data")))
-    dataset = run.schedule and run.schedule.provenance.get("dataset")
-    return display_name(str(dataset)) if dataset else run.folder.resolve().name
-
-
 def _title(run: Run) -> str:
-    if run.auto:
-        return f"What to use for {_data_of(run)}"
-    if run.results is not None:
-        name, is_compared = run.results.rows[0].name, len(run.results.rows) > 1
-        return f"Does the schedule “{name}” help on {_data_of(run)}?" if is_compared else f"Trained with “{name}”"
-    return f"What a search found for {_data_of(run)}"
+    results, origin = run.results, {} if run.schedule is None else run.schedule.provenance
+    data = origin.get("dataset") if results is None else results.settings.get("data")
+    name = display_name(str(data)) if data else run.folder.resolve().name
+    if run.auto or results is None:
+        return f"What {'to use' if run.auto else 'a search found'} for {name}"
+    row = results.rows[0].name
+    return f"Does the schedule “{row}” help on {name}?" if len(results.rows) > 1 else f"Trained with “{row}”"
 
 
 def _answer(run: Run) -> tuple[str, str, str]:
@@ -119,10 +113,8 @@ def _answer(run: Run) -> tuple[str, str, str]:
         kind = found.kind if run.results.verdict is not None else "not compared yet"
         step = f"To be surer: {found.next_step}." if found.next_step and not run.auto else ""
         return kind, str(run.auto.get("answer") or found.sentence), step
-    if run.auto:
-        return "not compared yet", str(run.auto.get("answer", "")), ""
-    if run.search is None:
-        return "not compared yet", "There is nothing to compare yet.", ""
+    if run.search is None or run.auto:
+        return "not compared yet", str(run.auto.get("answer") or "There is nothing to compare yet."), ""
     return "not compared yet", _found(run.search.schedule), _origin(run.search)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,9 @@ class Run:
                 or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
-        samples, native = (_samples((searched, tested), name) for name in (SAMPLES_NAME, NATIVE_NAME))
-        left_out = [one for place in dict.fromkeys((folder, searched, tested)) for one in _left_out(place)]
+        place = searched if (searched / SAMPLES_NAME).exists() else tested
+        samples, native = _samples(place / SAMPLES_NAME), _samples(place / NATIVE_NAME)
+        left_out = [one for place in (folder, searched, tested) for one in _left_out(place / LEFT_OUT_NAME)]
         network = _json(folder / NETWORK_NAME)
         return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
 
@@ -110,27 +111,25 @@ def _json(path: Path) -> dict[str, Any]:
         return found
 
 
-def _samples(folders: Sequence[Path], name: str) -> Samples | None:
-    """Of the first folder that has them."""
-    for path in (folder / name for folder in folders):
-        if path.exists():
-            with _reading(path):
-                return Samples.load(path)
-    return None
-
-
-def _left_out(folder: Path) -> list[SkippedFile]:
-    path = folder / LEFT_OUT_NAME
+def _samples(path: Path) -> Samples | None:
     with _reading(path):
-        rows = csv.DictReader(io.StringIO(read_text(path))) if path.exists() else ()
-        return [SkippedFile(row["path"], row["reason"]) for row in rows]
+        return Samples.load(path) if path.exists() else None
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Of a CSV file; none where there is no such file."""
+    return [*csv.DictReader(io.StringIO(read_text(path)))] if path.exists() else []
+
+
+def _left_out(path: Path) -> list[SkippedFile]:
+    with _reading(path):
+        return [SkippedFile(row["path"], row["reason"]) for row in _rows(path)]
 
 
 def _metrics(path: Path) -> tuple[Metrics, ...]:
     """Empty where there is no such file."""
     with _reading(path):
-        rows = csv.DictReader(io.StringIO(read_text(path))) if path.exists() else ()
-        return tuple({name: float(cell) if cell else None for name, cell in row.items()} for row in rows)
+        return tuple({name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path))
 
 
 def _settings(path: Path) -> Mapping[str, Any]:

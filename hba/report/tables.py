@@ -66,9 +66,8 @@ def confused(results: EvaluationResult) -> Confused | None:
     if counts is None:
         return None
     images = counts.sum(1)
-    present = images[images > 0]
     matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
-    is_uneven = bool(present.max() >= UNEVEN * present.min())
+    is_uneven = bool(images.max() >= UNEVEN * images[images > 0].min())
     return Confused(matrix if len(names) <= MOST_CLASSES else None, _pairs(results, names), is_uneven)
 
 
