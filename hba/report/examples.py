@@ -138,7 +138,7 @@ def _changed(
 
 
 def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: int) -> list[Picture]:
-    """The next image of another class, and the mixture with the median share of the one that has more of it; nothing for alpha 0."""
+    """The next image of another class, and the two mixed by the median of the larger share; nothing for alpha 0."""
     alpha, names = float(copies_of(schedule, operation, "magnitude")[-1, 0]), samples.class_names
     if alpha <= 0:
         return []
