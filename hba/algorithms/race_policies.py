@@ -1,7 +1,6 @@
 """The policies that a race tries: symmetries, groups of operations, and the values of their rows."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,20 +14,18 @@ from hba.schedule.recipes import RECIPES, TURNS
 
 Typical = Mapping[str, tuple[float, float | None]]
 """By operation, the probability and the magnitude with which it is tried."""
-GROUPS: Mapping[str, Typical] = MappingProxyType(
-    {
-        "shift": {"PaddedCrop": (1.0, 0.125)},
-        "zoom": {"ResizedCrop": (1.0, 0.5)},
-        "color": {
-            **{"BrightnessJitter": (0.8, 0.4), "ContrastJitter": (0.8, 0.4), "Gamma": (0.5, 0.5)},
-            **{"Saturation": (0.8, 0.6), "Hue": (0.8, 0.08), "Gray": (0.05, None)},
-        },
-        "quality": {"Blur": (0.3, 0.04), "Noise": (0.3, 0.06), "Jpeg": (0.2, 40.0)},
-        "shape": {"Perspective": (0.3, 0.3), "Elastic": (0.3, 0.1)},
-        "erasing": {"Erase": (0.5, 0.25)},
-        "mixing": {"Mixup": (0.5, 0.4), "CutMix": (0.5, 1.0)},
-    }
-)
+GROUPS: Mapping[str, Typical] = {
+    "shift": {"PaddedCrop": (1.0, 0.125)},
+    "zoom": {"ResizedCrop": (1.0, 0.5)},
+    "color": {
+        **{"BrightnessJitter": (0.8, 0.4), "ContrastJitter": (0.8, 0.4), "Gamma": (0.5, 0.5)},
+        **{"Saturation": (0.8, 0.6), "Hue": (0.8, 0.08), "Gray": (0.05, None)},
+    },
+    "quality": {"Blur": (0.3, 0.04), "Noise": (0.3, 0.06), "Jpeg": (0.2, 40.0)},
+    "shape": {"Perspective": (0.3, 0.3), "Elastic": (0.3, 0.1)},
+    "erasing": {"Erase": (0.5, 0.25)},
+    "mixing": {"Mixup": (0.5, 0.4), "CutMix": (0.5, 1.0)},
+}
 """What is tried together; those of the walk are another group, with RandAugment's policy."""
 WALK_GROUP, NO_GROUP = "RandAugment", "no group"
 TOGETHER = (2, 3)

@@ -1,7 +1,6 @@
 """Settings by name: the paper's Table 10 for searches, its Table 11 for evaluations, and the embedded digits."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from hba.errors import SettingsError
@@ -26,23 +25,19 @@ _TABLE_10 = {
 }
 _OF_120_CLASSES: dict[str, Any] = {"classes": "imagenet-120", "image_size": 32, "learning_rate_schedule": "step"}
 
-SEARCH_PRESETS: Mapping[str, Settings] = MappingProxyType(
-    {
-        name: dict(zip(_SEARCH, row, strict=True)) | (_OF_120_CLASSES if name == "reduced-imagenet" else {})
-        for name, row in _TABLE_10.items()
-    }
-)
+SEARCH_PRESETS: Mapping[str, Settings] = {
+    name: dict(zip(_SEARCH, row, strict=True)) | (_OF_120_CLASSES if name == "reduced-imagenet" else {})
+    for name, row in _TABLE_10.items()
+}
 """Of a search: the columns of Table 10, the last of which are four presets, and digits."""
 
-DEFAULT_PRESETS: Mapping[str, str] = MappingProxyType(
-    {
-        "digits": "digits",
-        "cifar10": "reduced-cifar10",
-        "cifar100": "cifar100-wrn-40-2",
-        "svhn": "reduced-svhn",
-        "imagenet": "reduced-imagenet",
-    }
-)
+DEFAULT_PRESETS: Mapping[str, str] = {
+    "digits": "digits",
+    "cifar10": "reduced-cifar10",
+    "cifar100": "cifar100-wrn-40-2",
+    "svhn": "reduced-svhn",
+    "imagenet": "reduced-imagenet",
+}
 """By dataset, the preset of a search on it that names none."""
 
 
@@ -65,24 +60,20 @@ _TABLE_11 = {
 }
 _OF_IMAGENET: dict[str, Any] = {"learning_rate_schedule": "step", "image_size": 224, "classes": None}
 
-EVALUATION_PRESETS: Mapping[str, Settings] = MappingProxyType(
-    {
-        name: dict(zip(_EVALUATION, row, strict=True))
-        | (_OF_IMAGENET if name == "imagenet-resnet-50" else {"learning_rate_schedule": "cosine"})
-        for name, row in _TABLE_11.items()
-    }
-)
+EVALUATION_PRESETS: Mapping[str, Settings] = {
+    name: dict(zip(_EVALUATION, row, strict=True))
+    | (_OF_IMAGENET if name == "imagenet-resnet-50" else {"learning_rate_schedule": "cosine"})
+    for name, row in _TABLE_11.items()
+}
 """Of an evaluation: the rows of Table 11. SVHN is its core and extra images, as in the works that it compares with."""
 
-DEFAULT_EVALUATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "cifar10": "cifar10-wrn-28-10",
-        "cifar100": "cifar100-wrn-28-10",
-        "svhn": "svhn-wrn-28-10",
-        "svhn-full": "svhn-wrn-28-10",
-        "imagenet": "imagenet-resnet-50",
-    }
-)
+DEFAULT_EVALUATIONS: Mapping[str, str] = {
+    "cifar10": "cifar10-wrn-28-10",
+    "cifar100": "cifar100-wrn-28-10",
+    "svhn": "svhn-wrn-28-10",
+    "svhn-full": "svhn-wrn-28-10",
+    "imagenet": "imagenet-resnet-50",
+}
 """By dataset, the preset whose settings an evaluation without a preset has, but for the network."""
 
 

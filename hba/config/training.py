@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
@@ -28,7 +27,7 @@ SGDS = (SGD, SGD_CLASSICAL)
 """Optimizers that share learning rate and weight decay."""
 PLATEAU: Literal["plateau"] = "plateau"
 """The learning rate schedule that needs the validation loss of every epoch."""
-_WITH_ADAMW: Mapping[str, float] = MappingProxyType({"learning_rate": 0.001, "weight_decay": 0.05})
+_WITH_ADAMW: Mapping[str, float] = {"learning_rate": 0.001, "weight_decay": 0.05}
 OF_OPTIMIZER = tuple(_WITH_ADAMW)
 """Settings whose values suit one kind of optimizer only."""
 OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset, 0 (off) for a folder")

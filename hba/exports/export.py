@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
@@ -28,22 +27,20 @@ class Target(NamedTuple):
     has_regularizers: bool = False
 
 
-TARGETS: Mapping[str, Target] = MappingProxyType(
-    {
-        "torchvision": Target("_torchvision.py", python_file),
-        "kornia": Target(
-            "_kornia.py",
-            partial(python_file, on_batches=True),
-            "enhancers and bilinear operations differ from PIL's by one grey level at most",
-        ),
-        "albumentations": Target(
-            "_albumentations.json",
-            lambda schedule, _: albumentations_file(schedule),
-            "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice",
-        ),
-        "json": Target(".json", lambda schedule, _: schedule.text(), has_regularizers=True),
-    }
-)
+TARGETS: Mapping[str, Target] = {
+    "torchvision": Target("_torchvision.py", python_file),
+    "kornia": Target(
+        "_kornia.py",
+        partial(python_file, on_batches=True),
+        "enhancers and bilinear operations differ from PIL's by one grey level at most",
+    ),
+    "albumentations": Target(
+        "_albumentations.json",
+        lambda schedule, _: albumentations_file(schedule),
+        "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice",
+    ),
+    "json": Target(".json", lambda schedule, _: schedule.text(), has_regularizers=True),
+}
 """By name; the command `hba export --help` describes them."""
 
 

@@ -8,7 +8,6 @@ nn.MultiheadAttention, whose weights are read directly, and layers of which a pa
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -26,17 +25,15 @@ class Strategy:
     last_linear: bool = False
 
 
-SHARING: Mapping[str, Strategy] = MappingProxyType(
-    {
-        "first-bn": Strategy((nn.BatchNorm2d,), first_only=True),
-        "bn": Strategy((nn.BatchNorm2d,)),
-        "first-conv": Strategy((nn.Conv2d,), first_only=True),
-        "conv": Strategy((nn.Conv2d,)),
-        "conv+bn": Strategy((nn.Conv2d, nn.BatchNorm2d)),
-        "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
-        "every": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear), last_linear=True),
-    }
-)
+SHARING: Mapping[str, Strategy] = {
+    "first-bn": Strategy((nn.BatchNorm2d,), first_only=True),
+    "bn": Strategy((nn.BatchNorm2d,)),
+    "first-conv": Strategy((nn.Conv2d,), first_only=True),
+    "conv": Strategy((nn.Conv2d,)),
+    "conv+bn": Strategy((nn.Conv2d, nn.BatchNorm2d)),
+    "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
+    "every": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear), last_linear=True),
+}
 """By name: the paper's five; `all`, which adds the hidden linear layers; and `every`, which adds the last one too, as
 STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020) do.
 """

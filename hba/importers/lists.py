@@ -15,7 +15,6 @@ apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/F
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import pydantic
@@ -29,23 +28,21 @@ from hba.utils.text import first_of, unknown
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 _POLICY = pydantic.TypeAdapter(list[list[tuple[str, Share, Share]]])
 
-LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = MappingProxyType(
-    {
-        **{name: (name, lambda level: 0.3 * abs(2 * level - 1)) for name in ("ShearX", "ShearY")},
-        **{name: (name, lambda level: 0.45 * abs(2 * level - 1)) for name in ("TranslateX", "TranslateY")},
-        "Rotate": ("Rotate", lambda level: 30 * abs(2 * level - 1)),
-        **{name: (name, None) for name in ("AutoContrast", "Invert", "Equalize")},
-        "Solarize": ("Solarize", lambda level: 256 * level),
-        "Posterize": ("Posterize", lambda level: float(int(4 + 4 * level))),
-        **{name: (name, lambda level: 0.1 + 1.8 * level) for name in ("Contrast", "Color", "Brightness", "Sharpness")},
-        "Cutout": ("Cutout", lambda level: 0.2 * level),
-        "CutoutAbs": ("Cutout", lambda level: 20 / PBA_SIDE_PIXELS * level),
-        # hba keeps one bit at least.
-        "Posterize2": ("Posterize", lambda level: float(max(1, int(4 * level)))),
-        "TranslateXAbs": ("TranslateX", lambda level: 10 / PBA_SIDE_PIXELS * level),
-        "TranslateYAbs": ("TranslateY", lambda level: 10 / PBA_SIDE_PIXELS * level),
-    }
-)
+LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = {
+    **{name: (name, lambda level: 0.3 * abs(2 * level - 1)) for name in ("ShearX", "ShearY")},
+    **{name: (name, lambda level: 0.45 * abs(2 * level - 1)) for name in ("TranslateX", "TranslateY")},
+    "Rotate": ("Rotate", lambda level: 30 * abs(2 * level - 1)),
+    **{name: (name, None) for name in ("AutoContrast", "Invert", "Equalize")},
+    "Solarize": ("Solarize", lambda level: 256 * level),
+    "Posterize": ("Posterize", lambda level: float(int(4 + 4 * level))),
+    **{name: (name, lambda level: 0.1 + 1.8 * level) for name in ("Contrast", "Color", "Brightness", "Sharpness")},
+    "Cutout": ("Cutout", lambda level: 0.2 * level),
+    "CutoutAbs": ("Cutout", lambda level: 20 / PBA_SIDE_PIXELS * level),
+    # hba keeps one bit at least.
+    "Posterize2": ("Posterize", lambda level: float(max(1, int(4 * level)))),
+    "TranslateXAbs": ("TranslateX", lambda level: 10 / PBA_SIDE_PIXELS * level),
+    "TranslateYAbs": ("TranslateY", lambda level: 10 / PBA_SIDE_PIXELS * level),
+}
 """By the name in a list, hba's operation and its magnitude by level; None for an operation without magnitude."""
 
 

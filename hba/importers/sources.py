@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from hba.errors import SettingsError
@@ -31,14 +30,12 @@ class PolicySource(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-SOURCES: Mapping[str, PolicySource] = MappingProxyType(
-    {
-        "pba": PolicySource("PBA schedule", None),
-        "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS),
-        "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS),
-        "torchvision": PolicySource("policy of torchvision", policy_of_torchvision),
-    }
-)
+SOURCES: Mapping[str, PolicySource] = {
+    "pba": PolicySource("PBA schedule", None),
+    "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS),
+    "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS),
+    "torchvision": PolicySource("policy of torchvision", policy_of_torchvision),
+}
 """By name."""
 
 

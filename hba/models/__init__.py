@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -25,40 +24,36 @@ __all__ = ["MODELS", "PATTERNS", "Start", "build_model", "find_model"]
 Build = Callable[..., nn.Module]
 """From the number of classes, by default 3 channels, and image_size, by default 32, if layers depend on it."""
 
-MODELS: Mapping[str, Build] = MappingProxyType(
-    {
-        "wrn-40-2": partial(WideResNet, 40, 2),
-        "wrn-28-10": partial(WideResNet, 28, 10),
-        "wrn-10-1": partial(WideResNet, 10, 1),
-        "resnet-18": partial(resnet, 18),
-        "resnet-50": partial(resnet, 50),
-        "resnet-18-small": partial(resnet, 18, small_images=True),
-        "resnet-50-small": partial(resnet, 50, small_images=True),
-        "shake-shake-26-2x32d": partial(ShakeShake, 32),
-        "shake-shake-26-2x96d": partial(ShakeShake, 96),
-        "shake-shake-26-2x112d": partial(ShakeShake, 112),
-        "pyramidnet-272-200": partial(PyramidNet, 272, 200),
-        "alexnet-stn": partial(AlexNetSTN, 64),
-        "vgg-16-stn": partial(VGG16STN, 64),
-        "simple-cnn": partial(SimpleCNN, 32),
-        "mlp": partial(MLP, 1200),
-    }
-)
+MODELS: Mapping[str, Build] = {
+    "wrn-40-2": partial(WideResNet, 40, 2),
+    "wrn-28-10": partial(WideResNet, 28, 10),
+    "wrn-10-1": partial(WideResNet, 10, 1),
+    "resnet-18": partial(resnet, 18),
+    "resnet-50": partial(resnet, 50),
+    "resnet-18-small": partial(resnet, 18, small_images=True),
+    "resnet-50-small": partial(resnet, 50, small_images=True),
+    "shake-shake-26-2x32d": partial(ShakeShake, 32),
+    "shake-shake-26-2x96d": partial(ShakeShake, 96),
+    "shake-shake-26-2x112d": partial(ShakeShake, 112),
+    "pyramidnet-272-200": partial(PyramidNet, 272, 200),
+    "alexnet-stn": partial(AlexNetSTN, 64),
+    "vgg-16-stn": partial(VGG16STN, 64),
+    "simple-cnn": partial(SimpleCNN, 32),
+    "mlp": partial(MLP, 1200),
+}
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 
 
 SIZES = range(1, 1 << 16)
-PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = MappingProxyType(
-    {
-        "wrn-<depth>-<width>": (WideResNet, SIZES[9::6], SIZES),
-        "shake-shake-26-2x<width>d": (ShakeShake, SIZES[1::2]),
-        "pyramidnet-<depth>-<alpha>": (PyramidNet, SIZES[10::9], SIZES),
-        "alexnet-stn-<width>": (AlexNetSTN, SIZES),
-        "vgg-16-stn-<width>": (VGG16STN, SIZES),
-        "simple-cnn-<width>": (SimpleCNN, SIZES),
-        "mlp-<width>": (MLP, SIZES),
-    }
-)
+PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = {
+    "wrn-<depth>-<width>": (WideResNet, SIZES[9::6], SIZES),
+    "shake-shake-26-2x<width>d": (ShakeShake, SIZES[1::2]),
+    "pyramidnet-<depth>-<alpha>": (PyramidNet, SIZES[10::9], SIZES),
+    "alexnet-stn-<width>": (AlexNetSTN, SIZES),
+    "vgg-16-stn-<width>": (VGG16STN, SIZES),
+    "simple-cnn-<width>": (SimpleCNN, SIZES),
+    "mlp-<width>": (MLP, SIZES),
+}
 """Networks whose names hold numbers, which they take before the number of classes, and what each number may be."""
 IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
 """Networks for 224x224 pixels and 1000 classes; all others are for 32x32, and counted at 10 classes."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hba.errors import SettingsError
@@ -23,25 +22,23 @@ if TYPE_CHECKING:
 PBA_SIDE_PIXELS = 32
 """PBA states translations and Cutout in pixels of images of this side."""
 
-PBA_RANGES: Mapping[str, tuple[float, float] | None] = MappingProxyType(
-    {
-        "Rotate": (0.0, 30.0),
-        "TranslateX": (0.0, 10 / PBA_SIDE_PIXELS),
-        "TranslateY": (0.0, 10 / PBA_SIDE_PIXELS),
-        "Brightness": (0.1, 1.9),
-        "Color": (0.1, 1.9),
-        "Invert": None,
-        "Sharpness": (0.1, 1.9),
-        "Posterize": (4.0, 0.0),
-        "ShearX": (0.0, 0.3),
-        "Solarize": (256.0, 0.0),
-        "ShearY": (0.0, 0.3),
-        "Equalize": None,
-        "AutoContrast": None,
-        "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
-        "Contrast": (0.1, 1.9),
-    }
-)
+PBA_RANGES: Mapping[str, tuple[float, float] | None] = {
+    "Rotate": (0.0, 30.0),
+    "TranslateX": (0.0, 10 / PBA_SIDE_PIXELS),
+    "TranslateY": (0.0, 10 / PBA_SIDE_PIXELS),
+    "Brightness": (0.1, 1.9),
+    "Color": (0.1, 1.9),
+    "Invert": None,
+    "Sharpness": (0.1, 1.9),
+    "Posterize": (4.0, 0.0),
+    "ShearX": (0.0, 0.3),
+    "Solarize": (256.0, 0.0),
+    "ShearY": (0.0, 0.3),
+    "Equalize": None,
+    "AutoContrast": None,
+    "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
+    "Contrast": (0.1, 1.9),
+}
 """PBA's operations in its own order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
 
 RECIPE = (
@@ -53,22 +50,20 @@ RECIPE = (
 STN = ("Zoom", "Shear", "Rotation", "PaddedCrop", "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Erase")
 """What Self-Tuning Networks tune on images: STN, Appendix E, with Erase for Cutout, and Delta-STN's affine maps."""
 
-SPACES: Mapping[str, SearchSpace] = MappingProxyType(
-    {
-        "hba": SearchSpace(),
-        "pba": SearchSpace(
-            tuple(OPERATIONS[name].with_range(magnitude_range) for name, magnitude_range in PBA_RANGES.items())
-        ),
-        "recipe": SearchSpace(
-            (
-                *(row for row in OPERATIONS.values() if row.name != "Cutout"),
-                *(row for row in STAGED.values() if row.name in RECIPE),
-            )
-        ),
-        "stn": SearchSpace(tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True),
-        "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
-    }
-)
+SPACES: Mapping[str, SearchSpace] = {
+    "hba": SearchSpace(),
+    "pba": SearchSpace(
+        tuple(OPERATIONS[name].with_range(magnitude_range) for name, magnitude_range in PBA_RANGES.items())
+    ),
+    "recipe": SearchSpace(
+        (
+            *(row for row in OPERATIONS.values() if row.name != "Cutout"),
+            *(row for row in STAGED.values() if row.name in RECIPE),
+        )
+    ),
+    "stn": SearchSpace(tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True),
+    "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
+}
 """`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation. `recipe`: the walk of
 hba without Cutout, which Erase replaces, and RECIPE. `stn`: STN, each on every image. `full`: all operations of hba.
 """
@@ -185,12 +180,10 @@ def _logit(place: float) -> float:
 RANDAUGMENT_STRENGTH = 0.3
 """torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
 _ENHANCED = dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73))
-RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = MappingProxyType(
-    {
-        **{"ShearX": (0.09,), "ShearY": (0.09,), "TranslateX": (0.136,), "TranslateY": (0.136,), "Rotate": (9.0,)},
-        **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
-    }
-)
+RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = {
+    **{"ShearX": (0.09,), "ShearY": (0.09,), "TranslateX": (0.136,), "TranslateY": (0.136,), "Rotate": (9.0,)},
+    **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
+}
 """Those of torchvision's RandAugment, in natural units, by copy. Enhancers, which have a sign there, are above 1 in the
 first copy and below 1 in the second. Translations reach 150/331 of the side there.
 """

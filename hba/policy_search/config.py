@@ -5,7 +5,6 @@ import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny
@@ -29,13 +28,11 @@ from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
 """Settings of any algorithm."""
-DROPPED: Mapping[str, Any] = MappingProxyType(
-    {
-        **{"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"},
-        **{"batched_members": True, "val_batches": 1, "reward_limit": None, "response_weight_decay": None},
-        **{"horizon_steps": 10, "search_spread": False, "calibrate": False},
-    }
-)
+DROPPED: Mapping[str, Any] = {
+    **{"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"},
+    **{"batched_members": True, "val_batches": 1, "reward_limit": None, "response_weight_decay": None},
+    **{"horizon_steps": 10, "search_spread": False, "calibrate": False},
+}
 """Former settings, with the value that had no effect; config.json of a run may still have them."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what

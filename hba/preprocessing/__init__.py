@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import torch
 import torch.nn.functional as F
@@ -40,16 +39,14 @@ class Baseline:
         return replace(self, crop_padding=padding, cutout_size=size)
 
 
-BASELINES: Mapping[str, Baseline] = MappingProxyType(
-    {
-        "cifar10": Baseline(flip=True, crop_padding=4, cutout_size=16),
-        "cifar100": Baseline(flip=True, crop_padding=4, cutout_size=16),
-        "svhn": Baseline(cutout_size=20),
-        "svhn-full": Baseline(cutout_size=20),
-        "fashionmnist": Baseline(flip=True, crop_padding=4),
-        "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
-    }
-)
+BASELINES: Mapping[str, Baseline] = {
+    "cifar10": Baseline(flip=True, crop_padding=4, cutout_size=16),
+    "cifar100": Baseline(flip=True, crop_padding=4, cutout_size=16),
+    "svhn": Baseline(cutout_size=20),
+    "svhn-full": Baseline(cutout_size=20),
+    "fashionmnist": Baseline(flip=True, crop_padding=4),
+    "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
+}
 """By dataset, at its own image size; scaled with the images. Images of all others are only standardized, because a flip
 or crop may not suit their labels.
 """

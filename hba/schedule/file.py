@@ -16,7 +16,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -38,14 +37,12 @@ FORMAT = "hba-schedule"
 MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
 """What reading a file raises that is not what it should be."""
 
-FORMER: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        **{"affine.scale": ("Zoom", 1), "affine.shear": ("Shear", 1), "affine.degrees": ("Rotation", 1)},
-        **{"affine.translate": ("PaddedCrop", 1), "jitter.brightness": ("BrightnessJitter", 1)},
-        **{"jitter.contrast": ("ContrastJitter", 1), "jitter.saturation": ("Saturation", 1), "jitter.hue": ("Hue", 1)},
-        **{"input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)), "cutout.length": ("Erase", 0.75)},
-    }
-)
+FORMER: Mapping[str, tuple[str, float]] = {
+    **{"affine.scale": ("Zoom", 1), "affine.shear": ("Shear", 1), "affine.degrees": ("Rotation", 1)},
+    **{"affine.translate": ("PaddedCrop", 1), "jitter.brightness": ("BrightnessJitter", 1)},
+    **{"jitter.contrast": ("ContrastJitter", 1), "jitter.saturation": ("Saturation", 1), "jitter.hue": ("Hue", 1)},
+    **{"input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)), "cutout.length": ("Erase", 0.75)},
+}
 """Hyperparameters of former regularizers: the operations whose magnitudes they are, in their order, and by what they
 are multiplied. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its
 magnitude, and has the same mean square. The range of Cutout's length ended at 0.75 of the side; Erase covers as much as

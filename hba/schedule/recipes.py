@@ -16,7 +16,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import NormalDist
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from hba.operations import OPERATIONS, STAGED
@@ -45,17 +44,15 @@ TIMM: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08), "Erase": (0.25, 1 / 3), "Mix
 TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
 """m9, mstd0.5, and the level at which timm cuts."""
 _ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
-TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = MappingProxyType(
-    {
-        **dict.fromkeys(("AutoContrast", "Equalize", "Invert", "SolarizeAdd"), ()),
-        "Rotate": (lambda level: 30 * level,),
-        "Posterize": (lambda level: max(1.0, 4.0 - int(4 * level)),),
-        "Solarize": (lambda level: 256.0 - int(256 * level),),
-        **dict.fromkeys(("Color", "Contrast", "Brightness", "Sharpness"), _ENHANCED),
-        **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
-        **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
-    }
-)
+TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
+    **dict.fromkeys(("AutoContrast", "Equalize", "Invert", "SolarizeAdd"), ()),
+    "Rotate": (lambda level: 30 * level,),
+    "Posterize": (lambda level: max(1.0, 4.0 - int(4 * level)),),
+    "Solarize": (lambda level: 256.0 - int(256 * level),),
+    **dict.fromkeys(("Color", "Contrast", "Brightness", "Sharpness"), _ENHANCED),
+    **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
+    **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
+}
 """By operation of its RandAugment, the magnitude at a level in [0, 1], without the sign that hba draws; two are equally
 likely. hba has no SolarizeAdd.
 """
@@ -143,34 +140,33 @@ def timm_randaugment() -> tuple[SubPolicy, ...]:
     return (SubPolicy((tuple(step),) * 2),)
 
 
-_RECIPES: Mapping[str, tuple[Callable[[], Schedule], str]] = {
-    "none": (none, "nothing beside the baseline augmentation"),
-    "randaugment": (partial(of_torchvision, "randaugment"), "RandAugment, with torchvision's defaults"),
-    "trivialaugment": (
+RECIPES: Mapping[str, Recipe] = {
+    "none": Recipe(none, "nothing beside the baseline augmentation"),
+    "randaugment": Recipe(partial(of_torchvision, "randaugment"), "RandAugment, with torchvision's defaults"),
+    "trivialaugment": Recipe(
         partial(of_torchvision, "trivialaugment"),
         "TrivialAugment, as torchvision has it; shifts by up to a seventh of the side",
     ),
-    "autoaugment": (
+    "autoaugment": Recipe(
         partial(of_torchvision, "autoaugment-imagenet", "autoaugment"),
         "AutoAugment, with torchvision's policy for ImageNet",
     ),
-    "photo": (
+    "photo": Recipe(
         partial(of_torchvision, "randaugment", "photo", {**FLIP, **CROP}),
         "horizontal flip, crop by up to an eighth of the side, and RandAugment",
     ),
-    "oriented": (
+    "oriented": Recipe(
         partial(of_torchvision, "randaugment", "oriented", CROP),
         "crop and RandAugment without a flip, for images in which left and right differ",
     ),
-    "overhead": (
+    "overhead": Recipe(
         partial(_recipe, "overhead", {**TURNS, **CROP}),
         "flips, quarter turns and crop, for images without a right way up",
     ),
-    "overhead-randaugment": (
+    "overhead-randaugment": Recipe(
         partial(of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}),
         "flips, quarter turns, crop and RandAugment",
     ),
-    "timm": (timm, "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop"),
+    "timm": Recipe(timm, "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop"),
 }
-RECIPES: Mapping[str, Recipe] = MappingProxyType({name: Recipe(*made) for name, made in _RECIPES.items()})
 """By name."""

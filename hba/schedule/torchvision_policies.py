@@ -6,7 +6,6 @@ share of PHOTOGRAPH_SIDE.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from torch import Tensor
 from torchvision.transforms import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
@@ -23,13 +22,11 @@ AUTO_AUGMENT_BINS = 10
 DIGITS = 6
 """Of magnitudes in single precision."""
 
-POLICIES: Mapping[str, AutoAugment | RandAugment | TrivialAugmentWide] = MappingProxyType(
-    {
-        **{f"autoaugment-{policy.value}": AutoAugment(policy) for policy in AutoAugmentPolicy},
-        "randaugment": RandAugment(),
-        "trivialaugment": TrivialAugmentWide(),
-    }
-)
+POLICIES: Mapping[str, AutoAugment | RandAugment | TrivialAugmentWide] = {
+    **{f"autoaugment-{policy.value}": AutoAugment(policy) for policy in AutoAugmentPolicy},
+    "randaugment": RandAugment(),
+    "trivialaugment": TrivialAugmentWide(),
+}
 """By name: AutoAugment (Cubuk et al. 2019), of which an image gets one sub-policy; RandAugment (Cubuk et al. 2020),
 operations drawn one after the other; TrivialAugment (Mueller and Hutter 2021), one operation at any strength.
 """

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
@@ -45,9 +44,9 @@ class TextDeltaStn(DeltaSelfTuning):
     warm_up_epochs: AtLeastZero = 1
 
 
-TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = MappingProxyType(
-    {algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)}
-)
+TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = {
+    algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)
+}
 OF_IMAGES = (
     *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share", "strength_learning_rate"),
 )

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from hba.errors import DataError, SettingsError
 from hba.utils.files import reason_of
 
-FILES: Mapping[str, str] = MappingProxyType({"train": "train.txt", "valid": "valid.txt", "test": "test.txt"})
+FILES: Mapping[str, str] = {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
 END_OF_LINE = "<eos>"
 UNKNOWN = "<unk>"
 

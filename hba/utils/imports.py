@@ -6,17 +6,15 @@ PyTorch takes seconds to import, and a program that only lists schedules or prin
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from hba.errors import SettingsError
 
-EXTRAS: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        **{"timm": ["timm"], "tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
-        **{"exports": ["albumentations", "lightning"], "numba": ["numba"], "tensorboard": ["tensorboard"]},
-    }
-)
+EXTRAS: Mapping[str, Sequence[str]] = {
+    **{"timm": ["timm"], "tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
+    **{"exports": ["albumentations", "lightning"], "numba": ["numba"], "tensorboard": ["tensorboard"]},
+}
 """Optional packages, by the extra of hba that installs them."""
 
 
