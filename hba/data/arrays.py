@@ -41,8 +41,7 @@ TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, A
     "svhn": ("SVHN", [{"split": "train"}], {"split": "test"}),
     "svhn-full": ("SVHN", [{"split": "train"}, {"split": "extra"}], {"split": "test"}),
 }
-"""torchvision's class, and its arguments for training and for testing. svhn is the core set of 73,257 training images,
-svhn-full has the 531,131 extra ones too."""
+"""torchvision's class, with arguments for training and testing. svhn: 73,257 core images; svhn-full: 531,131 more."""
 
 ARRAY_NAME = re.compile(r"(?:(\w+)_)?(images|labels|x|y)(?:_(\w+))?", re.IGNORECASE)
 """What arrays are called, with or without a split's name before or after it: train_images, x_test."""
@@ -102,8 +101,7 @@ def npz_source(file: Path) -> Source:
     Arrays `x` and `y` are the same. images (N, H, W) or (N, H, W, C); labels (N,) or (N, 1), numbers or names, which
     are sorted as text, as the classes of a folder are. Images come class by class, each class in the order of the
     array. Labels (N, classes) of 0 and 1 are several of an image; their classes are named by the number of the column,
-    and images keep their order. The images of a test split are not read before they are asked for.
-    DataError for files that cannot be used.
+    and images keep their order. The images of a test split are not read early. DataError for files that are unusable.
     """
     images, labels = dict[str, str](), dict[str, Any]()
     there = _opened(file)
@@ -116,10 +114,8 @@ def npz_source(file: Path) -> Source:
             else:
                 labels[role] = _opened(file, name)
     if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
-        raise DataError(
-            f"{file} must hold the arrays images and labels (or x and y), or such for each split (train_images, "
-            f"train_labels, x_test, y_test, ...), and no others, got {', '.join(there) or 'none'}"
-        )
+        names = "images and labels (or x and y), or such for each split (train_images, x_test, ...), and no others"
+        raise DataError(f"{file} must hold the arrays {names}, got {', '.join(there) or 'none'}")
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
     def part(role: str) -> Part:
@@ -145,10 +141,8 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     images = found[..., None] if found.ndim == 3 else found
     axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
-        raise DataError(
-            f"{name} of {file} must hold numbers, best uint8, of the shape {SHAPES}, one image for each of the "
-            f"{n_labels} labels, got {found.dtype} of {found.shape}"
-        )
+        rule = f"numbers, best uint8, of the shape {SHAPES}, one image for each of the {n_labels} labels"
+        raise DataError(f"{name} of {file} must hold {rule}, got {found.dtype} of {found.shape}")
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
@@ -202,9 +196,7 @@ def _torchvision_pool(
             if not (download or (root / filename).is_file()):
                 raise RuntimeError(f"there is no {filename}")
     except (RuntimeError, OSError) as error:
-        raise DataError(
-            f"{name} is not in {root} ({reason_of(error)}); give its place with --data-root, or use --download"
-        ) from None
+        raise DataError(f"{name} is not in {root} ({reason_of(error)}); use --data-root, or --download") from None
     images = np.concatenate([np.asarray(part.data) for part in parts])
     images = images[:, None] if images.ndim == 3 else images
     images = images.transpose(0, 3, 1, 2) if images.shape[-1] == 3 else images
@@ -224,10 +216,9 @@ def from_dataset(
     cropped. on_read: called with the numbers of images that are read and of all. DataError for anything but such pairs.
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
-        raise DataError(
-            "data must be a Dataset with __len__ and __getitem__, or a list, of at least one pair (image, label), got "
-            f"{type(dataset).__name__}; give the .dataset of a DataLoader, and list(dataset) of what has no length"
-        )
+        rule = "a list or Dataset with __len__ and __getitem__ of at least one pair (image, label)"
+        remedy = "give the .dataset of a DataLoader, and list(dataset) of what has no length"
+        raise DataError(f"data must be {rule}, got {type(dataset).__name__}; {remedy}")
     images: list[Tensor] = []
     labels: list[int] = []
     for number in range(len(dataset)):
@@ -236,9 +227,7 @@ def from_dataset(
             images.append(fitted(_picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
-            raise DataError(
-                f"the dataset must have pairs (image, label), but item {number} is not such a pair: {reason_of(error)}"
-            ) from None
+            raise DataError(f"item {number} of the dataset is no pair (image, label): {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
     if min(labels) < 0:
@@ -254,5 +243,4 @@ def _picture(image: Any) -> Image.Image:
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:
         raise DataError(f"images have {len(pixels)} channels; give other than 1 or 3 as hba.data.LabelledImages")
-    picture: Image.Image = TF.to_pil_image(pixels)
-    return picture
+    return TF.to_pil_image(pixels)

@@ -2,9 +2,8 @@
 
 A folder of prepared images has prepared_images.json, which describes them, and for each of the parts train, val and
 test three arrays: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
-<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images are in the order of the data that they were
-prepared from, so splits are drawn as there. An image that could not be read keeps its row. The description is
-written last.
+<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images are in the order of the original data, so splits
+are drawn as there. An image that could not be read keeps its row. The description is written last.
 """
 
 import hashlib
@@ -86,10 +85,8 @@ def cached_source(folder: Path, image_size: int) -> Source:
         # A damaged file makes json and NumPy raise exceptions of any kind.
         raise DataError(f"cannot read the images in {folder} ({reason_of(error)}); prepare them anew") from None
     if size != image_size:
-        raise DataError(
-            f"the images in {folder} were prepared with {size} pixels a side, but are to be read with {image_size}: "
-            f"give that image size, or prepare them anew with {image_size}"
-        )
+        remedy = f"give that image size, or prepare them anew with {image_size}"
+        raise DataError(f"the images in {folder} were prepared with {size} pixels a side, not {image_size}: {remedy}")
     return source
 
 

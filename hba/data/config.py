@@ -88,9 +88,7 @@ class DataConfig(Settings):
 
 
 Format = Literal["folder", "table", "npz", "saved", "prepared"]
-"""A folder of class folders, a table of paths and labels, arrays of NumPy, what the library `datasets` has saved, or
-what `hba prepare` has written.
-"""
+"""Class folders, a table of paths and labels, NumPy arrays, what `datasets` saved, or what `hba prepare` wrote."""
 CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
 """In each split that `datasets` has saved."""

@@ -103,8 +103,7 @@ def find_splits(folder: Path) -> dict[str, Path]:
         unclear = [] if list(named.values()) == ["train"] and len(children) > 1 else list(named)
         unclear += [path for child in children for path in subfolders(child) if split_called(path.name)]
     if unclear:
-        raise DataError(
-            f"it is not clear whether {unclear[0]} is a split or a class: {folder} must hold either <class>/*, or "
-            "train/<class>/* and optionally val/<class>/* and test/<class>/*; rename or move it"
-        )
+        layouts = "either <class>/*, or train/<class>/* and optionally val/<class>/* and test/<class>/*"
+        problem = f"it is not clear whether {unclear[0]} is a split or a class"
+        raise DataError(f"{problem}: {folder} must hold {layouts}; rename or move it")
     return splits

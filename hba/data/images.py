@@ -150,8 +150,7 @@ class _Data:
 
     not_images: other files that were found among the images. facts: sentences on how the data were read. listing: the
     pools of the images of a search, or of those of a test, unless these are the caller's own or a data set by name.
-    train_pool: the pool that the training images were read from, under the same condition. DataError for images and
-    labels that do not fit together.
+    train_pool: that of the training images, likewise. DataError for images and labels that do not fit together.
     """
 
     name: str
@@ -227,10 +226,9 @@ def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
         shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
         is_fit = not is_multi or part.labels.shape[1] == n_classes
         if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
-            raise DataError(
-                f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names, but the {name} "
-                f"images have the labels {first_of(list(map(str, present))) or 'none'}"
-            )
+            rule = f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names"
+            found = first_of(list(map(str, present))) or "none"
+            raise DataError(f"{rule}, but the {name} images have the labels {found}")
     if len(set(shapes.values())) > 1:
         raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
 
@@ -269,10 +267,8 @@ def checked_images(images: Any) -> Tensor:
     axis = channels_axis(tuple(tensor.shape))
     is_float = tensor.is_floating_point() and bool(((tensor >= 0) & (tensor <= 1)).all())
     if axis is None or not (is_float or tensor.dtype == torch.uint8):
-        raise DataError(
-            f"images must have the shape {SHAPES}, and be uint8 or floating point in [0, 1], as before normalization, "
-            f"got {str(tensor.dtype).removeprefix('torch.')} of {tuple(np.shape(images))}"
-        )
+        rule = f"the shape {SHAPES}, and be uint8 or floating point in [0, 1], as before normalization"
+        raise DataError(f"images must have {rule}, got {tensor.dtype} of {tuple(np.shape(images))}")
     tensor = tensor.permute(0, 3, 1, 2).contiguous() if axis == 3 else tensor
     return (tensor.float() * 255).round().to(torch.uint8) if is_float else tensor
 

@@ -42,8 +42,7 @@ def is_multi_label(labels: np.ndarray | Tensor) -> bool:
 class MixedLabels:
     """Labels of a batch whose images are each mixed with a partner from the batch, by Mixup or CutMix.
 
-    labels, partners: of each image and of its partner, both (B,) or both (B, classes). share, () or (B,): how much of
-    the mixture is the image itself, in [0, 1].
+    labels, partners: both (B,) or (B, classes). share, () or (B,): of the image itself in the mixture, in [0, 1].
     """
 
     labels: Tensor
@@ -57,8 +56,7 @@ class MixedLabels:
 def mean_over_labels(function: Callable[[Tensor], Tensor], labels: Tensor | MixedLabels) -> Tensor:
     """Call a function of labels, such as a loss of each image (B,), or of all images ().
 
-    For mixed labels, it is called with those of the images and with those of their partners; the result is the mean of
-    the two, weighted by their shares.
+    Mixed labels: the mean of its results for those of the images and of their partners, weighted by the shares.
     """
     if not isinstance(labels, MixedLabels):
         return function(labels)
@@ -107,10 +105,8 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     is_matrix = tensor.ndim == 2 and tensor.shape[1] > 1 and bool(((tensor == 0) | (tensor == 1)).all())
     is_whole = not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
     if tensor.shape[:1] != (n_images,) or not (is_matrix or (is_whole and tensor.ndim == 1)):
-        raise DataError(
-            f"labels must be whole numbers, the class of each of the {n_images} images, or a matrix ({n_images}, "
-            f"classes) of 0 and 1, got {str(tensor.dtype).removeprefix('torch.')} of the shape {tuple(tensor.shape)}"
-        )
+        rule = f"whole numbers, one for each of {n_images} images, or a matrix ({n_images}, classes) of 0 and 1"
+        raise DataError(f"labels must be {rule}, got {tensor.dtype} of the shape {tuple(tensor.shape)}")
     return tensor.bool() if is_matrix else tensor.long()
 
 
@@ -123,10 +119,8 @@ def as_tensor(values: Any, what: str) -> Tensor:
         # A copy in this machine's byte order, which PyTorch can share.
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     except (TypeError, ValueError, RuntimeError):
-        raise DataError(
-            f"{what} must be a tensor or an array of numbers, got {type(values).__name__}; number text by "
-            "np.unique(names, return_inverse=True)[1]"
-        ) from None
+        remedy = "number text by np.unique(names, return_inverse=True)[1]"
+        raise DataError(f"{what} must be a tensor or array of numbers, got {type(values).__name__}; {remedy}") from None
 
 
 @functools.cache
@@ -140,10 +134,9 @@ def split_role(name: str, data: object) -> str:
     """train, val or test for a split of that name; DataError for another one."""
     role = split_called(name)
     if role not in SPLITS:
-        raise DataError(
-            f"{data} has the split {name!r}, but splits must be called train, val, which a search may see, or test, "
-            "which it may not; rename it, or ignore a column of a table by --split-column none"
-        )
+        rule = "splits must be called train, val, which a search may see, or test, which it may not"
+        remedy = "rename it, or ignore a column of a table by --split-column none"
+        raise DataError(f"{data} has the split {name!r}, but {rule}; {remedy}")
     return role
 
 
@@ -158,10 +151,8 @@ def class_name(label: Any, where: str) -> str:
     elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
         name = str(round(label))
     if not name:
-        raise DataError(
-            f"{where} has the label {label!r:.40}, but a class is text or a whole number: mend or remove it; a "
-            "table has several labels or none as text in a cell, such as cat;dog, with --label-separator"
-        )
+        remedy = "mend or remove it; cells with several labels or none, such as cat;dog, need --label-separator"
+        raise DataError(f"{where} has the label {label!r:.40}, but a class is text or a whole number: {remedy}")
     return name
 
 

@@ -34,10 +34,8 @@ IDLE = ("train_size", "val_size", "stream", "workers")
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
     """SettingsError for data of another type than a search or an evaluation takes."""
     if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
-        raise SettingsError(
-            "data must be a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an "
-            f"evaluation two of them, or hba.data.{wanted.__name__}, got {type(data).__name__}"
-        )
+        kinds = "a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an evaluation two"
+        raise SettingsError(f"data must be {kinds}, or hba.data.{wanted.__name__}, got {type(data).__name__}")
 
 
 def find_source(config: DataConfig) -> Source:

@@ -88,9 +88,8 @@ def default_workers() -> int:
 class StreamedImages(Images):
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
 
-    workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; an image
-    that cannot be read later is a DataError. Mean and standard deviation of the colours are those of at most 2,000
-    images, drawn by a fixed seed.
+    workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; one that
+    breaks later is a DataError. The colours' mean and deviation are of at most 2,000 images, drawn by a fixed seed.
     """
 
     pool: Pool = field(repr=False)

@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hba.data.arrays import DATASET_NAMES, TORCHVISION, ArrayItems, in_memory
+from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory
 from hba.data.config import DataConfig, format_of
 from hba.data.images import CHANNELS, EvaluationData, LazySplit, OnRead, SearchData
 from hba.data.labels import is_multi_label
 from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
 from hba.data.loader import StreamedImages
 from hba.data.pool import FileItems, Pool
-from hba.data.reading import opened, printable
+from hba.data.reading import printable
 from hba.data.splits import split
 from hba.errors import DataError
 from hba.utils.text import counted, first_of
@@ -128,12 +128,8 @@ def _pool_of(images: Any) -> Pool:
 
 
 def _side(pool: Pool, number: int) -> int | None:
-    """The shorter side, of a file from its header alone; None where that cannot be read."""
-    items: Any = pool.items
-    if isinstance(items, ArrayItems):
-        return min(items.images.shape[2:])
-    with contextlib.suppress(DataError), opened(items.file(number)) as image:
-        return min(image.size)
+    with contextlib.suppress(DataError):
+        return pool.items.side(number)
     return None
 
 

@@ -127,8 +127,7 @@ class Pool(Dataset[ReadPart]):
     """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
 
     unused: files that are no images. image_size: side in pixels that images are read with. most_broken: so many
-    unreadable images are left out, more are a DataError; pools that are drawn from one have its number. levels: see
-    reading.py.
+    unreadable images are left out, more are a DataError; pools drawn from one have its number. levels: see reading.py.
     """
 
     items: Items
@@ -175,9 +174,7 @@ class Pool(Dataset[ReadPart]):
             raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
         if not is_multi_label(self.labels) and (lost := np.setdiff1d(self.labels, kept.labels)).size:
             path = next(item.path for place, item in broken.items() if self.labels[place] == lost[0])
-            raise DataError(
-                f"no image of the class of {path} could be read in its split; mend one, or choose classes without it"
-            )
+            raise DataError(f"no image of the class of {path} in its split could be read; mend one, or drop the class")
         return kept
 
     def check_levels(self) -> None:
@@ -190,11 +187,9 @@ class Pool(Dataset[ReadPart]):
         deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]
         dull = [values for values, seen in deep if seen.max() <= NEARLY_BLACK or seen.min() == 255]
         if len(dull) > len(deep) / 2:
-            raise DataError(
-                "images of more than 8 bits are nearly black or white, such as one with levels from "
-                f"{dull[0].min():.7g} to {dull[0].max():.7g}; give the levels that become black and white by "
-                "--levels LOW,HIGH"
-            )
+            found = f"such as one with levels from {dull[0].min():.7g} to {dull[0].max():.7g}"
+            remedy = "give the levels that become black and white by --levels LOW,HIGH"
+            raise DataError(f"images of more than 8 bits are nearly black or white, {found}; {remedy}")
 
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
@@ -263,8 +258,7 @@ class Source:
 class Part(NamedTuple):
     """A split before its classes are numbered. names: the classes of each image. unused: see Pool.
 
-    Of training images, class_names has all classes in their order, by default those of the images, sorted; facts: see
-    Source.
+    Of training images, class_names: all classes in order, by default those of the images, sorted; facts: see Source.
     """
 
     items: Items
@@ -278,8 +272,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: 
     """A source of the parts train, val and test, of which the last two may be missing; test is called later.
 
     Images come class by class, in the order of the part within a class; those of several labels, is_multi, in the order
-    of the part. DataError for no part train, fewer than two classes, and names in val and test that train does not
-    have.
+    of the part. DataError for no part train, fewer than two classes, and classes of val and test that train lacks.
     """
     if "train" not in parts:
         raise DataError(f"{data} must have images of a split train, got {', '.join(parts) or 'none'}")

@@ -85,8 +85,7 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
 def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
     """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cropped.
 
-    Transparent pixels are put on white; grey and palette images become RGB. DataError, with the reason only, for a file
-    that cannot be read.
+    Transparent pixels are put on white; grey and palette images become RGB. DataError, the reason only, if unreadable.
     """
     with opened(file, draft=2 * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
@@ -124,8 +123,7 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
         raise DataError("its levels must be finite numbers")
     low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
     if levels is None and not low <= values.min() <= values.max() <= high:
-        raise DataError(
-            f"levels of {values.dtype} must be in [{low}, {high}], got {values.min():.7g} to {values.max():.7g}; give "
-            "those that become black and white by --levels LOW,HIGH"
-        )
+        found = f"got {values.min():.7g} to {values.max():.7g}"
+        remedy = "give those that become black and white by --levels LOW,HIGH"
+        raise DataError(f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}")
     return ((values.astype(np.float64) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)

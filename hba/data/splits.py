@@ -28,8 +28,7 @@ COMMENT = re.compile(r"(^|\s)#.*")
 class Splits:
     """Pools of a source's images, each in the order of its source. test is the source's own, where it has one.
 
-    available: all of the training images that are not test. train is a part of it, and so is val unless the source has
-    a validation pool.
+    available: all training images that are not test. train is a part of it, and val too unless the source has its own.
     """
 
     available: Pool
@@ -90,10 +89,9 @@ def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int,
     n_classes = 1 if is_multi else len(np.unique(labels))
     most = len(pool) - keep * n_classes
     if not n_classes <= size <= most:
-        raise DataError(
-            f"{part}_size must lie between {n_classes}, one image{'' if is_multi else ' for each class'}, and {most}, "
-            f"which is what {source.name} has left for it, got {size}"
-        )
+        fewest = f"{n_classes}, one image{'' if is_multi else ' for each class'}"
+        largest = f"{most}, which is what {source.name} has left for it"
+        raise DataError(f"{part}_size must lie between {fewest}, and {largest}, got {size}")
     rng = np.random.default_rng(seed)
     if is_multi:
         chosen = rng.permutation(len(pool))[:size]
@@ -148,18 +146,14 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"cannot read the list of classes {listed_in} ({reason_of(error)}); give a text file or one of: "
-            f"{', '.join(shipped)}"
-        ) from None
+        remedy = f"give a text file or one of: {', '.join(shipped)}"
+        raise DataError(f"cannot read the list of classes {listed_in} ({reason_of(error)}); {remedy}") from None
     by_text = {str(number): number for number in range(len(source.class_names))}
     by_text |= {name: number for number, name in enumerate(source.class_names)}
     lines = [line for line in (COMMENT.sub("", line).strip("\ufeff \t") for line in text.splitlines()) if line]
     if unknown := [line for line in lines if line not in by_text]:
-        raise DataError(
-            f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have names such as "
-            f"{source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
-        )
+        known = f"names such as {source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
+        raise DataError(f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have {known}")
     keep = sorted({by_text[line] for line in lines})
     if len(keep) < 2:
         raise DataError(f"{listed_in} must list at least two classes of {source.name}")

@@ -51,8 +51,7 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
 
     Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
     whether training and validation images exist; no image is opened, and test images are not looked at before the
-    source's function `test` is called. separator: between the labels of an image in a cell. DataError for a table that
-    cannot be used.
+    source's function `test` is called. separator: between the labels in a cell. DataError for an unusable table.
     """
     table = _read(file)
     there = list(map(str, table.columns))
