@@ -114,7 +114,7 @@ def npz_source(file: Path) -> Source:
             else:
                 labels[role] = _opened(file, name)
     if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
-        names = "images and labels (or x and y), or such for each split (train_images, x_test, ...), and no others"
+        names = "images and labels (or x and y), or such for each split (train_images, x_test, y_test, ...), and no others"
         raise DataError(f"{file} must hold the arrays {names}, got {', '.join(there) or 'none'}")
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 

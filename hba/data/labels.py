@@ -151,7 +151,7 @@ def class_name(label: Any, where: str) -> str:
     elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
         name = str(round(label))
     if not name:
-        remedy = "mend or remove it; cells with several labels or none, such as cat;dog, need --label-separator"
+        remedy = "mend or remove it; a table has several or none, such as cat;dog, with --label-separator"
         raise DataError(f"{where} has the label {label!r:.40}, but a class is text or a whole number: {remedy}")
     return name
 

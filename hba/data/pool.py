@@ -174,7 +174,7 @@ class Pool(Dataset[ReadPart]):
             raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
         if not is_multi_label(self.labels) and (lost := np.setdiff1d(self.labels, kept.labels)).size:
             path = next(item.path for place, item in broken.items() if self.labels[place] == lost[0])
-            raise DataError(f"no image of the class of {path} in its split could be read; mend one, or drop the class")
+            raise DataError(f"no image of the class of {path} could be read in its split; mend one, or drop the class")
         return kept
 
     def check_levels(self) -> None:

@@ -2,8 +2,7 @@
 
 How many operations of the walk an image gets is drawn exactly, and so is which slot fires first, second, and so on,
 each by itself. These draws are independent, so the same slot can fire twice. Operations of other stages
-(albumentations_stages.py) come before and after. A magnitude that is spread takes one of a few values that stand for
-equal shares of its distribution.
+(albumentations_stages.py) come before and after. A magnitude that is spread is one of a few equally likely values.
 
 Convention:
     A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
@@ -93,9 +92,7 @@ def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) 
 
 
 def albumentations_file(schedule: Schedule) -> str:
-    """The pipeline's JSON. Raises SettingsError for a schedule of more than one policy, for operations of your own, and
-    for those that albumentations cannot express.
-    """
+    """The pipeline's JSON. SettingsError for several policies, your own operations, and those it cannot express."""
     row = row_of(schedule)
     builtin_operations(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
@@ -127,10 +124,9 @@ def row_of(schedule: Schedule) -> PlainRow:
     """The only row, of the operations; SettingsError where rows differ."""
     schedule = schedule.without_regularizers()
     if (schedule.values != schedule.values[0]).any() or (schedule.spread != schedule.spread[0]).any():
-        raise SettingsError(
-            f"a pipeline of albumentations does not change over epochs, and the schedule has {schedule.epochs}: choose "
-            "one policy, --epoch N or --average (in Python, schedule.only(n) or schedule.averaged())"
-        )
+        problem = f"a pipeline of albumentations does not change over epochs, and the schedule has {schedule.epochs}"
+        remedy = "choose one policy, --epoch N or --average (in Python, schedule.only(n) or schedule.averaged())"
+        raise SettingsError(f"{problem}: {remedy}")
     values, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
     return plain_row(schedule.space, values, spread if spread.any() else None)
 

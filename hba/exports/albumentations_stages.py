@@ -41,16 +41,13 @@ def color_of(fill: Sequence[float]) -> Any:
 def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float], side: Any) -> list[Transform]:
     """Transforms, one of which is to be drawn, for an operation that has a largest change.
 
-    fill: grey levels, one or three. side: of the images in pixels, None if unknown. Raises SettingsError for what
-    albumentations cannot express.
+    fill: grey levels, one or three. side: of images in pixels, None if unknown. SettingsError where there is none.
     """
     name, needs_side = operation.name, operation.name == "Blur" and not isinstance(side, int)
     if name not in _UP_TO or needs_side:
         why = "because it needs the size of the images in pixels" if needs_side else "because it has no such transform"
-        raise SettingsError(
-            f"albumentations cannot express {name}, {why}; leave it out by --without {name} (in Python, "
-            f'schedule.without("{name}")), or export to torchvision or kornia'
-        )
+        remedy = f'leave it out by --without {name} (in Python, schedule.without("{name}")), or export to kornia'
+        raise SettingsError(f"albumentations cannot express {name}, {why}; {remedy} or torchvision")
     if operation.magnitude_range is not None and largest == operation.identity:
         return [transform("NoOp")]
     return _UP_TO[name](largest, color_of(fill), side)

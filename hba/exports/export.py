@@ -56,16 +56,14 @@ def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = N
 
     schedule: a schedule, its file, or the name of a recipe or of a shipped one; Schedule.only and Schedule.averaged
     make fixed policies of one. path: where the text is also written, atomically. Regularizers are left out, except by
-    `json`; the head of a Python file names them. Raises SettingsError for an unknown target, for operations and images
-    that it cannot express, and for the name of a Python file that could not be imported; ScheduleError for a schedule
-    of regularizers alone.
+    `json`; the head of a Python file names them. SettingsError for an unknown target, for operations and images that it
+    cannot express, and for a Python file that could not be imported; ScheduleError for a schedule without operations.
     """
     target = find_target(to)
     file = Path("policy.py" if path is None else path)
     if target.ending.endswith(".py") and not (file.suffix == ".py" and file.stem.isidentifier()):
-        raise SettingsError(
-            f"the file must have a name that Python can import, letters, digits and _ before .py, got {file.name}"
-        )
+        rule = "a name that Python can import, letters, digits and _ before .py"
+        raise SettingsError(f"the file must have {rule}, got {file.name}")
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     text = target.write(loaded, file.stem)
     if path is not None:

@@ -46,8 +46,7 @@ class Operation(NamedTuple):
             return warp(images, affine_maps(self, magnitude, position, *images.shape[2:]), fill, self.interpolation)
         position = position[:, : self.n_uniforms]
         takes = ((magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.n_uniforms > 0))
-        result: Tensor = self.function(images, *(argument for argument, is_taken in takes if is_taken))
-        return result
+        return self.function(images, *(argument for argument, is_taken in takes if is_taken))
 
 
 def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ from hba.operations.registration import function_path
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils.devices import VERSION
+from hba.utils import devices
 
 FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
 {left}
@@ -68,7 +68,7 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule)
-    modules: tuple[ModuleType, ...] = (color, photometric, distortion, erasing)
+    modules: tuple[ModuleType, ...] = (devices, color, photometric, distortion, erasing)
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
@@ -89,7 +89,7 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
         left=left,
         usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(module=module, needs=needs),
         mixing=mixing_usage(schedule),
-        version=VERSION,
+        version=devices.VERSION,
         code=code,
         numbers=numbers,
     )
@@ -102,15 +102,11 @@ def builtin_operations(schedule: Schedule) -> Sequence[Operation]:
     """
     operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
     if not operations:
-        raise SettingsError(
-            "the schedule has only Mixup and CutMix, which act on batches: export --to json, and mix by "
-            "schedule.batch_transform(n_classes)"
-        )
+        remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
+        raise SettingsError(f"the schedule has only Mixup and CutMix, which act on batches: {remedy}")
     if own := [one.name for one in operations if function_path(one) is not None]:
-        raise SettingsError(
-            f"{', '.join(own)} cannot be written into a file of its own: only the operations of hba can; export "
-            "--to json, and register yours where the schedule is read"
-        )
+        remedy = "export --to json, and register yours where the schedule is read"
+        raise SettingsError(f"only the operations of hba can be written into a file of its own, not {own[0]}; {remedy}")
     return operations
 
 
@@ -122,8 +118,7 @@ def _harmless(text: str) -> str:
 def _source(code: str, modules: Sequence[ModuleType]) -> str:
     """The imports, functions, classes and constants of the modules that code needs, in their order.
 
-    Of two definitions of a name, the last counts. Imports of hba are left out, and so are comments for type checkers
-    and linters.
+    Of two definitions of a name, the last counts. Imports of hba and comments for checkers and linters are left out.
     """
     imports: dict[str, str] = {}
     definitions: dict[str, str] = {}

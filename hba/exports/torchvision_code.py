@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     FILL: Mapping[int, tuple[float, ...]]
 
 
-def whole_numbers(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """0, 1, ..., n - 1."""
-    return torch.arange(n, dtype=dtype, device=device)
-
-
 class Operation(NamedTuple):
     """One image operation: its function on a PIL image, and what that takes after the image.
 
@@ -55,8 +50,7 @@ class Operation(NamedTuple):
             changed = self.function(TF.pil_to_tensor(image)[None] / 255, *self._taken(*numbers))[0]
             return TF.to_pil_image(changed.mul(255).round().clamp(0, 255).byte(), mode=image.mode)
         taken = self._taken(magnitude, tuple(round(255 * one) for one in fill), position)
-        result: Image.Image = self.function(image, *taken, *([] if self.resampling is None else [self.resampling]))
-        return result
+        return self.function(image, *taken, *([] if self.resampling is None else [self.resampling]))
 
     def _taken(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
         takes = (magnitude, self.has_magnitude), (fill, self.uses_fill), (position, self.n_uniforms > 0)

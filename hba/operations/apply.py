@@ -202,10 +202,8 @@ def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
     if len(color) == 3 and n_channels == 1:
         return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
     if len(color) not in (1, n_channels):
-        raise SettingsError(
-            f"a fill of {len(color)} numbers is for images of {len(color)} channels, got {n_channels}; give one number "
-            "for all channels, or one for each"
-        )
+        rule = f"a fill of {len(color)} numbers is for images of {len(color)} channels, got {n_channels}"
+        raise SettingsError(f"{rule}; give one number for all channels, or one for each")
     return color * n_channels if len(color) == 1 else color
 
 

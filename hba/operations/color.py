@@ -115,8 +115,7 @@ def solarize(levels: Tensor, threshold: Tensor) -> Tensor:
 def posterize(levels: Tensor, bits: Tensor) -> Tensor:
     """Keep the highest bits of every level. Ref: PIL.ImageOps.posterize.
 
-    Convention: bits (B,) is rounded to a whole number and kept within [1, 8], because 0 bits is a black image;
-    8 is the identity.
+    Convention: bits (B,) is rounded and kept within [1, 8], because 0 bits is a black image; 8 is the identity.
     """
     step = (8 - bits.round().clamp(1, 8)).exp2()
     return levels.mul_(_per_image(1 / step, levels)).floor_().mul_(_per_image(step, levels))

@@ -1,7 +1,6 @@
 """Perspective and elastic distortion: each draws its own change, and gives what moves boxes, masks and keypoints.
 
-Convention: as in photometric.py beside this file. fill (C,) is the colour of pixels that come from outside the image.
-Sampling is bilinear.
+Convention: as in photometric.py. fill (C,) is the colour of pixels from outside the image. Sampling is bilinear.
 """
 
 from __future__ import annotations

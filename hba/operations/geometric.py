@@ -68,8 +68,7 @@ def coefficients_of(
 ) -> Mapping[str, Tensor]:
     """What the function of an Operation that moves pixels returns, for magnitudes (...) float64."""
     further = (position[..., : operation.n_uniforms].double(),) if operation.n_uniforms else ()
-    found: Mapping[str, Tensor] = operation.function(magnitude, height, width, *further)
-    return found
+    return operation.function(magnitude, height, width, *further)
 
 
 def shear_x(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
@@ -117,8 +116,7 @@ def vertical_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Te
 def quarter_turn(magnitude: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
     """Turn counter-clockwise by 90, 180 or 270 degrees, equally likely; uniforms (..., 1).
 
-    Ref: PIL.Image.transpose(ROTATE_90). An image that is not square is stretched to its old size after a turn by 90 or
-    270 degrees.
+    Ref: PIL.Image.transpose(ROTATE_90). An image that is not square is stretched to its size after 90 or 270 degrees.
     """
     quarters = 1 + (3 * uniforms[..., 0]).floor()
     cos, sin = (quarters - 1) * (quarters - 3), 2 - quarters

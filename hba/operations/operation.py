@@ -71,22 +71,18 @@ class Operation:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == ALL:
-            raise SettingsError(
-                f"an operation's name must be a word of letters, digits and _, other than {ALL!r}, got {self.name!r}"
-            )
+            rule = f"a word of letters, digits and _, other than {ALL!r}"
+            raise SettingsError(f"an operation's name must be {rule}, got {self.name!r}")
         ends = self.magnitude_range
         if ends is None and (self.unit is not None or self.identity is not None or self.signed):
             raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
         if self.stage not in STAGES or (self.signed and self.stage != WALK):
-            raise SettingsError(
-                f"{self.name} must have a stage of {', '.join(STAGES)}, and a sign only on the {WALK}, got {self.stage}"
-            )
+            rule = f"a stage of {', '.join(STAGES)}, and a sign only on the {WALK}"
+            raise SettingsError(f"{self.name} must have {rule}, got {self.stage}")
         numbers = (*(ends if ends is not None else (0.0, 0.0)), self.identity or 0.0)
         if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or (self.signed and min(numbers[:2]) < 0):
-            raise SettingsError(
-                f"{self.name} must have two finite numbers as magnitude_range, not negative if signed, and one or None "
-                f"as identity, got {self.magnitude_range} and {self.identity}"
-            )
+            rule = "two finite numbers as magnitude_range, not negative if signed, and one or None as identity"
+            raise SettingsError(f"{self.name} must have {rule}, got {self.magnitude_range} and {self.identity}")
         object.__setattr__(self, "magnitude_range", None if ends is None else tuple(ends))
 
     def __call__(
@@ -131,8 +127,7 @@ class Operation:
         arguments = self.arguments(magnitude, fill, position)
         if self.kernel in KERNELS:
             return KERNELS[self.kernel](self.function, images, *arguments)
-        result: Tensor = self.function(images, *arguments)
-        return result
+        return self.function(images, *arguments)
 
     def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
         """Those of the three that the function takes after the images, in this order."""
@@ -162,11 +157,8 @@ class Operation:
         """The same operation with another interpolation; one without an affine map, or not on the walk, stays."""
         if interpolation not in INTERPOLATIONS:
             raise SettingsError(f"interpolation must be {' or '.join(INTERPOLATIONS)}, got {interpolation!r}")
-        return (
-            self
-            if self.interpolation is None or self.stage != WALK
-            else dataclasses.replace(self, kernel=interpolation)
-        )
+        has_choice = self.interpolation is not None and self.stage == WALK
+        return dataclasses.replace(self, kernel=interpolation) if has_choice else self
 
     def with_range(self, magnitude_range: tuple[float, float] | None) -> Operation:
         """The same operation with other magnitudes to search in; None for an operation without magnitude."""
@@ -193,10 +185,9 @@ def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
     undefined = [operation.name for operation in given if not operation.any_channels]
     if undefined:
         usable = ",".join(operation.name for operation in given if operation.any_channels)
-        raise SettingsError(
-            f"{' and '.join(undefined)} must get images of 1 (grey) or 3 (red, green, blue) channels, got {n_channels}"
-            + (f"; choose the others by --operations {usable}" if usable else "")
-        )
+        remedy = f"; choose the others by --operations {usable}" if usable else ""
+        rule = "must get images of 1 (grey) or 3 (red, green, blue) channels"
+        raise SettingsError(f"{' and '.join(undefined)} {rule}, got {n_channels}{remedy}")
 
 
 def check_images(images: Tensor, *, or_bytes: bool = False) -> None:

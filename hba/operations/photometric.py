@@ -164,8 +164,7 @@ def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:
     """Code and decode as a JPEG file with a quality of U(lowest, 100), rounded; uniforms (B, 1). 100 changes nothing.
 
     Chroma has half the resolution, blocks at the border repeat the last pixel. Ref: PIL.Image.save(quality=...), which
-    most pixels meet within one grey level. kornia's jpeg_codec_differentiable reads the qualities on the host and does
-    not round, so it is not used.
+    most pixels meet within one grey level. Not kornia's codec, which does not round, and reads qualities on the host.
     """
     import torch
 

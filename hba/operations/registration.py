@@ -49,10 +49,8 @@ def find_operation(name: str) -> Operation:
     """The operation of that exact name, hba's or registered; SettingsError with the known names otherwise."""
     known = {**OPERATIONS, **STAGED, **_registered}
     if name not in known:
-        raise SettingsError(
-            f"{unknown('operation', name, known)}. Register your own first "
-            "(hba.register_operation; commands: --operations-file FILE.py)"
-        )
+        remedy = "Register your own first (hba.register_operation; commands: --operations-file FILE.py)"
+        raise SettingsError(f"{unknown('operation', name, known)}. {remedy}")
     return known[name]
 
 
@@ -99,10 +97,8 @@ def _try_out(operation: Operation) -> None:
         if not is_inside or not torch.equal(given, images):
             found = f"{type(result).__name__} {getattr(result, 'dtype', '')} {tuple(getattr(result, 'shape', ()))}"
             found += f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}" if is_alike else ""
-            raise SettingsError(
-                f"{operation.name} must return new images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], "
-                f"and must not change those, got {found}; .clamp(0, 1) helps where values leave the range"
-            )
+            rule = f"return new images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], and not change those"
+            raise SettingsError(f"{operation.name} must {rule}, got {found}; .clamp(0, 1) helps against other values")
 
 
 def load_operations_file(path: Path) -> None:

@@ -2,8 +2,7 @@
 
 Paper, section 3.1; the draw is Algorithm 1 of PBA (Ho et al. 2019). With a spread, every image draws its own
 hyperparameters around the row, by normal noise on their logits. A slot fires by a probability that is an image's own
-and independent of everything else that the image draws, so over images it fires with the mean of that probability.
-Only magnitudes have to be drawn.
+and independent of all else that it draws, so over images by the mean probability: only magnitudes have to be drawn.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -211,9 +210,7 @@ def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor
 
 
 def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Floats]]:
-    """For an image's first, second, ... operation: the chance that there is one, given the one before, and the share
-    of each slot.
-    """
+    """For an image's first, second, ... operation: its chance, given the one before, and the share of each slot."""
     steps, before = [], 1.0
     for of_slots in applied(probabilities, limits):
         together = float(of_slots.sum())
@@ -233,8 +230,7 @@ def applied(probabilities: Numbers, limits: Numbers) -> Floats:
     # Of n fired slots in a random order, each is as likely as the others to be the s-th.
     shares = fires[:, None] * _numbers_of_others(fires) / np.arange(1, len(fires) + 1)
     at_least: Floats = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1].T
-    reached: Floats = (1 - np.array(limits, dtype=float))[:, None] * at_least[: len(limits)]
-    return reached
+    return (1 - np.array(limits, dtype=float))[:, None] * at_least[: len(limits)]
 
 
 def poisson_binomial(probabilities: Iterable[float]) -> Floats:

@@ -26,10 +26,8 @@ def check_range(images: Tensor, checked: set[torch.device]) -> None:
     lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
     low, high = PLAUSIBLE_RANGE
     if not (lowest >= low and highest <= high):
-        raise SettingsError(
-            f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]; "
-            "place the policy before the normalisation"
-        )
+        text = f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
+        raise SettingsError(f"{text}; place the policy before the normalisation")
     if device.type != "cpu":
         checked.add(device)
 
@@ -56,9 +54,7 @@ class Policy(nn.Module):
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
             raise SettingsError(f"values must be of shape ({space.n},) or (B, {space.n}), got {tuple(values.shape)}")
         if spread is not None and spread.shape != values.shape:
-            raise SettingsError(
-                f"spread must be of the shape of values, {tuple(values.shape)}, got {tuple(spread.shape)}"
-            )
+            raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
         self.register_buffer("values", values)

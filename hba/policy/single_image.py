@@ -73,7 +73,8 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
     """
     walk, most, (width, other_width) = range(len(row.slots))[row.walk], len(row.limits), row.n_uniforms
     others = [number for number in range(len(row.slots)) if number not in walk]
-    numbers = iter(torch.rand(_n_uniform(row), generator=generator).tolist())
+    n_numbers = 2 * len(walk) + 1 + (1 + width) * most + len(others) * (1 + other_width)
+    numbers = iter(torch.rand(n_numbers, generator=generator).tolist())
 
     def take(count: int) -> tuple[float, ...]:
         return tuple(itertools.islice(numbers, count))
@@ -104,12 +105,6 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
             magnitude = slot.low + (slot.high - slot.low) * share
         drawn.append(OpSample(slot.operation, -magnitude if is_negated else magnitude, position))
     return drawn
-
-
-def _n_uniform(row: PlainRow) -> int:
-    """Numbers from U[0, 1) of a draw."""
-    n_walk, most, (width, other_width) = row.walk.stop - row.walk.start, len(row.limits), row.n_uniforms
-    return 2 * n_walk + 1 + (1 + width) * most + (len(row.slots) - n_walk) * (1 + other_width)
 
 
 def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:

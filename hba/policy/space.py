@@ -108,9 +108,7 @@ class SearchSpace:
         if len(counts) > most + 1:
             raise SettingsError(f"count_probabilities must be of at most {most} slots, got {counts}")
         if self.searches_count and (len(counts) < 2 or "count" in operations):
-            raise SettingsError(
-                f"a search of K needs count_probabilities beyond 0, and no operation count, got {counts}"
-            )
+            raise SettingsError(f"a search of K needs count_probabilities beyond 0, no operation count, got {counts}")
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
 
@@ -294,9 +292,7 @@ class SearchSpace:
 
     @device_constant
     def _log_bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Whether each column has a log scale, bool (n,), and the ranges' ends on the scales of their columns; None if
-        no column has one.
-        """
+        """Which columns have a log scale, bool (n,), and the ranges' ends on their scales; None if there is none."""
         import torch
 
         of_regularizers = [one.scale == "log" for one in self.regularizers]

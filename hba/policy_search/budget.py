@@ -1,7 +1,6 @@
 """A search that ends within a given time: a few steps and a validation are timed, and as many epochs are chosen as fit.
 
-A copy of the search is timed. So the search draws the same numbers as without a budget, and its number of epochs alone
-repeats it.
+A copy of the search is timed, so the search draws the numbers that it draws without a budget and with these epochs.
 """
 
 import math

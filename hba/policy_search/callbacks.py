@@ -66,8 +66,7 @@ class SearchResult:
     finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
     trained network that belongs to lam. hypernetwork: hypernetwork.to_module(lam) returns the network of any other lam;
     None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes.
-    report: the HTML page in the folder; None without a folder, before the end of the first epoch, and if it could not
-    be written.
+    report: the HTML page in the folder; None without a folder or a finished epoch, and if it could not be written.
     """
 
     schedule: Schedule | None = field(repr=False)

@@ -58,10 +58,7 @@ class RunFolder:
         if content["version"] != CHECKPOINT_VERSION:
             raise RunError(f"{self.checkpoint} is of another version of hba; use that, or choose another --out")
         for name in {**identity, **(stored := content["identity"])}:
-            if stored.get(name) != identity.get(name):
-                change = (
-                    f"the {name} changed since {self.path} was begun ({stored.get(name)}, now {identity.get(name)})"
-                )
+            if (before := stored.get(name)) != (now := identity.get(name)):
+                change = f"the {name} changed since {self.path} was begun ({before}, now {now})"
                 raise RunError(f"{change}; resume with the old one, or choose another --out")
-        found: dict[str, Any] = content["state"]
-        return found
+        return content["state"]

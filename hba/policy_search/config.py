@@ -201,9 +201,8 @@ def from_config(
     """The settings of the run whose config.json, or folder, is at path, overridden by the settings that are given.
 
     own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE can differ.
-    in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises RunError
-    if the file cannot be read, and SettingsError for settings that contradict each other or the run and if objects of
-    the run are missing.
+    in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. RunError if the
+    file cannot be read; SettingsError for settings that contradict each other or the run, and for missing objects.
     """
     file, given = path / CONFIG_NAME if path.is_dir() else path, flattened(resolved_data(settings))
     algorithm = given.get("algorithm")

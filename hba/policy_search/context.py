@@ -138,9 +138,7 @@ class ImageSearchContext(SearchContext):
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """Every measured_every epochs, in the first and the last one, and at the ends of legs, on the whole validation
-        set.
-        """
+        """On all validation images, every measured_every epochs, in the first and the last one, and at ends of legs."""
         task, loss, error_percent = self.task, None, None
         ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
         last = self.config.algorithm.total_epochs(self.config, task.space)

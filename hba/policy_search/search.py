@@ -191,9 +191,7 @@ def custom_components(network: nn.Module | None, space: SearchSpace | str | None
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings `tune` and `space` that are nearest to your own space, by which the default algorithm is chosen;
-    SettingsError if it contradicts the settings.
-    """
+    """`tune` and `space` nearest to your own space, for the default algorithm. SettingsError for contradictions."""
     given = flattened(settings)
     if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
         raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")

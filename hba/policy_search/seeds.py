@@ -1,7 +1,6 @@
 """Runs the same search with several seeds; what they agree on is unlikely to be chance.
 
-The settings of all searches are written first, each into a folder of its own. Wherever a search runs, it begins or
-resumes by what its folder says.
+The settings of all searches are written first, each into its own folder, by which it begins or resumes anywhere.
 """
 
 import contextlib

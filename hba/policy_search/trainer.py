@@ -31,8 +31,7 @@ VALUE_DIGITS = 6
 class History:
     """Everything that was noted in the finished epochs, for each of them a row, a spread and metrics.
 
-    rows: values (n,) in natural units. spreads: a number in logits, or a list (n,) if the noise is learnt. seconds:
-    computing time so far, over all runs.
+    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt. seconds: computed in all runs.
     """
 
     rows: list[list[float]] = field(default_factory=list)
@@ -160,8 +159,7 @@ class SearchTrainer:
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
-        row: list[float] = self.context.task.space.decode(self.state.lam.detach().double()).tolist()
-        return row
+        return self.context.task.space.decode(self.state.lam.detach().double()).tolist()
 
     def _count_seconds(self) -> None:
         now = time.monotonic()

@@ -1,10 +1,8 @@
 """The schedule file: JSON that a person can read, checked strictly.
 
 Version 4 has operations outside the walk, version 3 regularizers beside the operations. Each schedule is written as the
-earliest version from 2 that can hold it, so that an earlier hba reads it too. Version 1 had no spread and could not
-search K; `parse` brings it up to date.
-
-Regularizers of images that are operations now, in files of version 3, are read as these.
+earliest version from 2 that can hold it, so that an earlier hba reads it too. `parse` brings files up to date: version
+1 had no spread and could not search K; version 3 had regularizers of images that are operations now.
 
 This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
 `python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
@@ -45,8 +43,7 @@ FORMER: Mapping[str, tuple[str, float]] = {
 }
 """Hyperparameters of former regularizers: the operations whose magnitudes they are, in their order, and by what they
 are multiplied. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its
-magnitude, and has the same mean square. The range of Cutout's length ended at 0.75 of the side; Erase covers as much as
-all holes, on average.
+magnitude, and has the same mean square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
 """
 FORMER_HOLES = "cutout.holes"
 FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})

@@ -92,8 +92,7 @@ def fitted_schedule(
     """The schedule, with the same row for each epoch.
 
     origin: the start of its provenance. notes: what hba does differently. Operations that hba lacks are left out.
-    Ranges are those of hba's operations, wider where the policy is. Raises ScheduleError for a policy that applies none
-    of hba's operations.
+    Ranges are those of hba's operations, wider where the policy is. ScheduleError for a policy without such operations.
     """
     total = math.fsum(one.weight for one in policy)
     wanted: dict[str, float] = defaultdict(float)
@@ -158,8 +157,7 @@ def at_least(policy: Sequence[SubPolicy]) -> Floats:
         of_one = poisson_binomial(min(1.0, chance) for chance in chances)
         numbers[: len(of_one)] += one.weight / total * of_one
     numbers = numbers[: np.flatnonzero(numbers > 0)[-1] + 1]
-    found: Floats = np.minimum(np.cumsum(numbers[::-1])[::-1][1:], 1.0)
-    return found
+    return np.minimum(np.cumsum(numbers[::-1])[::-1][1:], 1.0)
 
 
 def fitted(wanted: Floats, at_least: Floats) -> Fit:

@@ -1,5 +1,4 @@
-"""Where schedules are found: files, run folders, folders of several seeds, and by name those that ship with the package
-and recipes.
+"""Where schedules are found: files, run folders, folders of several seeds; by name, recipes and shipped schedules.
 
 Importing it does not import PyTorch, because listing the shipped schedules needs none.
 """
@@ -64,9 +63,7 @@ def of_several_seeds(folder: Path) -> str | None:
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
-    """The path that load_policy reads, whether it exists or not; None for a recipe, and for a schedule that ships with
-    the package.
-    """
+    """The path that load_policy reads, whether it exists or not; None for a recipe and for a shipped schedule."""
     path = Path(path_or_name)
     is_named = str(path_or_name) in (*RECIPES, *policy_names())
     # A folder of images may have such a name.

@@ -59,8 +59,7 @@ class BatchTransform(FollowsSchedule):
     It takes images (B, C, H, W), floating point, normalised or not, and labels: whole numbers (B,), or one number for
     each class (B, n_classes). It returns new images and soft labels (B, n_classes), of the type of the images, which
     torch.nn.functional.cross_entropy takes. Without mixing in the schedule, it returns the images as they are, and
-    one-hot labels. Draws come from torch's default generator of the CPU. Raises SettingsError for images and labels of
-    another kind.
+    one-hot labels. Draws come from torch's default generator of the CPU. SettingsError for other images and labels.
 
     An alpha below 0.005 leaves the batch as it is: nearly all shares are 0 or 1 then, and PyTorch draws 0.5 for some.
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
@@ -97,8 +96,6 @@ class BatchTransform(FollowsSchedule):
         is_number = labels.shape == shape and not labels.is_floating_point() and labels.dtype != torch.bool
         # On another device, the host would wait for it to read values.
         if not is_number or (labels.device.type == "cpu" and ((labels < 0) | (labels >= n)).any()):
-            raise SettingsError(
-                f"labels must be whole numbers below {n}, of shape {shape}, or of shape {(*shape, n)}, got "
-                f"{labels.dtype} of shape {tuple(labels.shape)}; n_classes is the number of all classes"
-            )
+            rule = f"whole numbers below {n}, the number of all classes, of shape {shape}, or of shape {(*shape, n)}"
+            raise SettingsError(f"labels must be {rule}, got {labels.dtype} of shape {tuple(labels.shape)}")
         return F.one_hot(labels.long(), n).to(images)

@@ -53,9 +53,7 @@ TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
     **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
     **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
 }
-"""By operation of its RandAugment, the magnitude at a level in [0, 1], without the sign that hba draws; two are equally
-likely. hba has no SolarizeAdd.
-"""
+"""By operation, its magnitude at a level in [0, 1], without a sign; two are equally likely. hba lacks SolarizeAdd."""
 
 
 class Recipe(NamedTuple):

@@ -32,8 +32,7 @@ class Schedule:
     fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
     colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
     is_stretched: whether its length was chosen by `stretched`; not kept in files.
-    Raises ScheduleError for values of a wrong shape, outside their range or not finite, for a spread below 0, and for
-    one that a row gives a regularizer.
+    ScheduleError for values of a wrong shape, outside their range or not finite, and a spread < 0 or of a regularizer.
     """
 
     space: SearchSpace
@@ -49,10 +48,8 @@ class Schedule:
             raise ScheduleError(f"values must be of shape (epochs, {n}) with at least one epoch, got {values.shape}")
         low, high = np.sort(np.array(self.space.ranges), axis=1).T
         for row, column in np.argwhere(~((values >= low) & (values <= high))).tolist():
-            raise ScheduleError(
-                f"values[{row}][{column}] ({self.space.names[column]}) must lie in [{low[column]:g}, "
-                f"{high[column]:g}], got {values[row, column]:g}"
-            )
+            place, found = f"values[{row}][{column}] ({self.space.names[column]})", values[row, column]
+            raise ScheduleError(f"{place} must lie in [{low[column]:g}, {high[column]:g}], got {found:g}")
         if not is_color(self.fill):
             raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
         spread = _spread(self.space, self.spread, values)
@@ -202,9 +199,7 @@ class Schedule:
         return PolicyTransform(self._operations_alone())
 
     def batch_transform(self, n_classes: int) -> BatchTransform:
-        """The mixing of the schedule, Mixup and CutMix, as a function of a batch's images and labels; see
-        BatchTransform. n_classes: of the labels.
-        """
+        """Mixup and CutMix of the schedule, for batches of images and labels. n_classes: of the labels."""
         return BatchTransform(self, n_classes)
 
     def _operations_alone(self) -> "Schedule":
@@ -246,8 +241,7 @@ def _on_scales(space: SearchSpace, function: Callable[[np.ndarray], np.ndarray],
 
 def _mean(rows: np.ndarray) -> np.ndarray:
     """Of rows (epochs, n), as one row (1, n). Rounding must not carry it past the end of a range."""
-    mean: np.ndarray = np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
-    return mean
+    return np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
 
 
 def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.ndarray:

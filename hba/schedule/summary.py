@@ -2,16 +2,14 @@
 
 How many images an operation reaches is computed from the walk of hba/policy/draw.py, without drawing. A slot's
 probability says how often it would fire; where that is spread, it is its mean over images. Of the slots that fire for
-an image, in random order, only the first K are applied. So far fewer images get an operation than its probability
-suggests.
+an image, in random order, only the first K are applied: far fewer than the probabilities suggest.
 
     symbol  in the code    meaning
     f       own            how many copies of the operation fire
     m       others         how many other slots fire
     K       count          how many operations the image may get
 
-All orders of the f + m slots are equally likely. So none of the f is among the first K with probability
-C(m, K) / C(f + m, K).
+All orders of the f + m slots are equally likely: none of the f is among the first K with C(m, K) / C(f + m, K).
 """
 
 import dataclasses
@@ -58,9 +56,7 @@ class OperationSummary:
 
 @dataclass(frozen=True)
 class RegularizerSummary:
-    """One regularizer in natural units. began: where the search began, or where the space says that one would begin.
-    values: one for each epoch.
-    """
+    """One regularizer in natural units. began: where the search or, if unknown, the space begins. values: by epoch."""
 
     hyperparameter: Hyperparameter
     began: float
@@ -81,8 +77,7 @@ class Reach(NamedTuple):
 
 def spaced(count: int, most: int) -> list[int]:
     """At most so many of the indices 0 to count - 1, evenly spaced, the first and the last among them."""
-    indices: list[int] = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
-    return indices
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
 
 
 def key_epochs(schedule: Schedule) -> tuple[int, ...]:

@@ -41,10 +41,7 @@ def _is_image_array(given: Any) -> bool:
 
 
 class FollowsSchedule(nn.Module):
-    """A module with a place in a schedule, at first the last row.
-
-    set_epoch or set_progress choose the place, and reach DataLoader workers, persistent ones too.
-    """
+    """A module with a place in a schedule, at first the last row; DataLoader workers follow it, persistent ones too."""
 
     def __init__(self, schedule: Any) -> None:
         # A Schedule, whose module imports this one.
@@ -133,16 +130,12 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         """One draw, used for every image of the sample; they must hold equally many."""
         images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
         if len(images) != 1 and not (images and all(isinstance(given, tv_tensors.Image) for given in images)):
-            raise TypeError(
-                f"a sample must hold one image, got {len(images)}; wrap a mask as tv_tensors.Mask, and images that "
-                f"should get the same draw as tv_tensors.Image; {IMAGE_FORMS}"
-            )
+            remedy = "wrap a mask as tv_tensors.Mask, and images that should get the same draw as tv_tensors.Image"
+            raise TypeError(f"a sample must hold one image, got {len(images)}; {remedy}; {IMAGE_FORMS}")
         first, is_annotated = images[0], len(images) < len(flat_inputs)
         if is_annotated and (names := unmovable(self.schedule.space.operations)):
-            raise TypeError(
-                f"boxes, masks and keypoints must move as the image does, and {', '.join(names)} does not say how; "
-                "register an operation that moves nothing with moves_pixels=False"
-            )
+            rule = f"boxes, masks and keypoints must move as the image does, and {', '.join(names)} does not say how"
+            raise TypeError(f"{rule}; register an operation that moves nothing with moves_pixels=False")
         if not isinstance(first, Tensor):
             return {"one_draw": draw_for_one(self._row_on(None))}
         for given in images:
