@@ -1,7 +1,6 @@
 """Settings of a policy evaluation, and which of them come from the search of its schedule.
 
-Settings come from layers, of which later ones override earlier ones: the defaults, the search, the preset, and what is
-given.
+Settings come from layers, of which later ones override earlier ones: defaults, the search, the preset, and arguments.
 """
 
 import dataclasses
@@ -95,8 +94,7 @@ def inherited(
     they have its defaults. A preset trains by SGD, from fresh weights, and replaces the baseline augmentation.
 
     Settings of the images do not apply to another dataset. A folder may have moved, so other data of one's own keep
-    them, but for classes and levels, and for columns where the format has none. Sizes in pixels are scaled with the
-    image size.
+    them, but for classes, levels, and columns where the format has none. Sizes in pixels follow the image size.
     """
     optimizer, model = earlier.get("optimizer", SGD), earlier.get("model")
     chosen = given.get("optimizer", SGD if has_preset else optimizer)
@@ -130,8 +128,7 @@ def inherited(
 def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
     """Settings that a new run takes over from an earlier one of its kind, beside those that are given.
 
-    All but the device, and those that do not apply (see `inherited`). given: with data by absolute path, as
-    resolved_data makes them.
+    All but the device, and those that do not apply (see `inherited`). given: as resolved_data makes them.
     """
     data = given.get("data") or earlier.get("data", "digits")
     taken = inherited(earlier, given, data, has_own_network=has_own_network)

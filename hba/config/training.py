@@ -184,8 +184,7 @@ class TrainingConfig(DataConfig):
     def side(self) -> int:
         """Side in pixels of the images: image_size, else that of the pretrained weights, else that of the data."""
         if self.image_size is None and self.pretrained is not None:
-            size: int = timm_config(self.model).input_size[-1]
-            return size
+            return timm_config(self.model).input_size[-1]
         return super().side
 
     @property

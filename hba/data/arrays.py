@@ -114,8 +114,8 @@ def npz_source(file: Path) -> Source:
             else:
                 labels[role] = _opened(file, name)
     if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
-        names = "images and labels (or x and y), or such for each split (train_images, x_test, y_test, ...), and no others"
-        raise DataError(f"{file} must hold the arrays {names}, got {', '.join(there) or 'none'}")
+        names = "images and labels (or x and y), or such for each split (train_images, x_test, y_test, ...)"
+        raise DataError(f"{file} must hold the arrays {names}, and no others, got {', '.join(there) or 'none'}")
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
     def part(role: str) -> Part:

@@ -2,8 +2,7 @@
 
 All processes have the same seeds, generators, batch order, weights and lambda; each computes on its own images of every
 batch. Random numbers are drawn for the whole batch by each process, which keeps the rows of its images. So the draws of
-an image do not depend on the number of processes, and a checkpoint holds nothing that belongs to one of them. With one
-process, the functions here do nothing.
+an image do not depend on the number of processes, and a checkpoint belongs to none of them. One process does nothing.
 """
 
 from typing import TYPE_CHECKING

@@ -5,7 +5,6 @@ mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropou
 """
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -43,8 +42,7 @@ class _Sum(torch.autograd.Function):
 
 def all_sum(tensor: Tensor) -> Tensor:
     """The sum over the processes, with a graph and in forward mode."""
-    summed: Tensor = _Sum.apply(tensor)
-    return summed
+    return _Sum.apply(tensor)
 
 
 def batch_norm(
@@ -97,14 +95,9 @@ class _WholeBatch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@contextlib.contextmanager
-def whole_batch_layers() -> Iterator[None]:
+def whole_batch_layers() -> contextlib.AbstractContextManager[object]:
     """Within this context, F.batch_norm and F.dropout work on the batch of all processes."""
-    if size() == 1:
-        yield
-        return
-    with _WholeBatch():
-        yield
+    return _WholeBatch() if size() > 1 else contextlib.nullcontext()
 
 
 def _value(tensor: Tensor) -> Tensor:

@@ -79,8 +79,7 @@ class Executor:
         """Yield the number and the result of each task, in the order in which they end.
 
         on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
-        Raises what a task raised, after the results that arrived at the same time, and RunError where a process or
-        machine is lost for good.
+        Raises what a task raised, after results that arrived with it; RunError where a machine or process is lost.
         """
         raise NotImplementedError
 
@@ -119,10 +118,8 @@ class ProcessExecutor(Executor):
                 processes += [process for process in multiprocessing.active_children() if process not in others]
             yield from results_of(futures, report_steps)
         except BrokenProcessPool:
-            raise RunError(
-                "a worker process has died; what has ended is kept for --resume. Fewer jobs need less memory, and a "
-                'script must call hba under `if __name__ == "__main__":`'
-            ) from None
+            remedy = 'Fewer jobs need less memory, and a script must call hba under `if __name__ == "__main__":`'
+            raise RunError(f"a worker process has died; what has ended is kept for --resume. {remedy}") from None
         finally:
             for process in processes:
                 process.terminate()

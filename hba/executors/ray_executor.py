@@ -88,10 +88,9 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     except (OSError, OverflowError, RuntimeError, ValueError, AssertionError) as error:
-        raise RunError(
-            f"no Ray cluster answers at {address} ({reason_of(error)}); start one by `ray start --head`, and further "
-            "machines by `ray start --address HEAD:6379`, and give auto or HOST:PORT"
-        ) from None
+        start = "start one by `ray start --head`, and further machines by `ray start --address HEAD:6379`"
+        text = f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and give auto or HOST:PORT"
+        raise RunError(text) from None
     try:
         yield ray
     finally:

@@ -50,10 +50,8 @@ def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
     """The sub-policies of a text; one of MALFORMED for anything else. name: which list, if there are several."""
     lists = lists_in(text)
     if not lists:
-        raise ScheduleError(
-            "it must hold a list of sub-policies, each a list of (operation, probability, level), as JSON or Python; "
-            "of a log, give the list alone"
-        )
+        rule = "a list of sub-policies, each a list of (operation, probability, level), as JSON or Python"
+        raise ScheduleError(f"it must hold {rule}; of a log, give the list alone")
     if name is None and len(lists) > 1:
         raise ScheduleError(f"it holds {len(lists)} lists ({first_of(list(lists), 8)}); choose one with --name")
     if name is not None and name not in lists:

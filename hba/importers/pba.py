@@ -10,9 +10,8 @@ last trial. In it, each line clones the trial of the line before. Lines before t
 A policy is 60 whole numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and for the 15
 operations in the order of PBA_RANGES, the probability in tenths and the level of the magnitude, both in [0, 10].
 
-Levels of magnitudes in degrees, pixels, bits and grey levels are truncated to the same whole numbers as in PBA; pixels
-become fractions of its 32. PBA's borders and Cutout have the dataset's mean colour, which is `fill` here. NOTE has the
-other differences.
+Levels of magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in PBA; pixels become
+fractions of its 32. PBA's borders and Cutout have the dataset's mean colour, here `fill`. NOTE has other differences.
 
 Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse_policy) and
 pba/augmentation_transforms.py (levels), without its stretching.
@@ -87,10 +86,8 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         last = trial
     starts.append(epochs)
     if not policies or epochs < 1 or starts != sorted(starts):
-        raise ScheduleError(
-            f"a log needs a line, and the epochs of cloned trials must not fall, nor exceed the {epochs} given, got "
-            f"{starts[1:-1]}; give the number of epochs that PBA searched"
-        )
+        rule = f"a log needs a line, and the epochs of cloned trials must not fall, nor exceed the {epochs} given"
+        raise ScheduleError(f"{rule}, got {starts[1:-1]}; give the number of epochs that PBA searched")
     return [(end - start, policy) for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)]
 
 

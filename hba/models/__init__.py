@@ -103,9 +103,7 @@ def build_model(
                 with torch.no_grad():
                     network.eval()(torch.zeros(1, in_channels, image_size, image_size))
             except Exception as error:
-                raise SettingsError(
-                    f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)}); choose "
-                    "another image_size or model"
-                ) from None
+                text = f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)})"
+                raise SettingsError(f"{text}; choose another image_size or model") from None
             network.train()
         return network

@@ -13,5 +13,4 @@ class Resized(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         smaller = F.interpolate(images, size=(self.side, self.side), mode="bilinear", antialias=True)
-        result: Tensor = self.network(smaller)
-        return result
+        return self.network(smaller)

@@ -37,9 +37,8 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
     timm = import_extra("timm", "timm", f"model '{PREFIX}{name}'")
     architecture, _, tag = name.partition(".")
     if name not in (timm.list_pretrained(f"{architecture}.*") if tag and may_have_tag else timm.list_models()):
-        raise SettingsError(
-            f"unknown timm model {name!r}; timm.list_models() lists all, and a tag of weights needs pretrained"
-        )
+        remedy = "timm.list_models() lists all, and a tag of weights needs pretrained"
+        raise SettingsError(f"unknown timm model {name!r}; {remedy}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
         return timm.create_model(name, pretrained=False, num_classes=n_classes, in_chans=in_channels)
@@ -91,11 +90,10 @@ def _read(model: str, source: str) -> tuple[Weights, str]:
 
         weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
     except Exception as error:
-        raise SettingsError(
-            f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)}); pretrained needs "
-            f"`{TIMM}`, a file .safetensors, or a state dict as `torch.save(network.state_dict(), FILE)` writes it, by "
-            f"itself or as {' or '.join(map(repr, INSIDE))} in a checkpoint"
-        ) from None
+        text = f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)})"
+        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, by itself or in a checkpoint as"
+        kinds = f"`{TIMM}`, a file .safetensors, or {saved} {' or '.join(map(repr, INSIDE))}"
+        raise SettingsError(f"{text}; pretrained needs {kinds}") from None
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -141,10 +139,8 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     # PyTorch itself knows which weights may be missing.
     missing = network.load_state_dict(kept, strict=False).missing_keys
     if wrong := sorted({*missing, *weights} - {*kept} - replaced):
-        raise SettingsError(
-            f"the pretrained weights in {source} do not fit the model: {len(wrong)} are missing, unknown or of another "
-            f"shape ({first_of(wrong, 3)}); choose the model that they belong to"
-        )
+        problem = f"{len(wrong)} are missing, unknown or of another shape ({first_of(wrong)}); choose their model"
+        raise SettingsError(f"the pretrained weights in {source} do not fit the model: {problem}")
 
 
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
@@ -163,10 +159,8 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
         matcher: Any = getattr(network, "group_matcher", None)
         groups = {} if matcher is None else group_parameters(network, matcher(coarse=True))
         if int(what) >= len(groups):
-            raise SettingsError(
-                f"freeze must be {NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of "
-                f"layers of this network, got {what}"
-            )
+            rule = f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers of this"
+            raise SettingsError(f"freeze must be {rule} network, got {what}")
         frozen = [name for number in range(int(what)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)

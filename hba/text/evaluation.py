@@ -45,9 +45,7 @@ BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
     "static": Schedule.averaged,
     "final": lambda schedule: schedule.only(schedule.epochs - 1),
 }
-"""By name, a fixed regularization made of a schedule: every value at the least of its range; where its search began;
-the mean of all its epochs; its last row.
-"""
+"""A fixed regularization by a schedule: its least values, where its search began, the mean row, the last row."""
 
 
 class TextTraining(NamedTuple):
@@ -102,8 +100,7 @@ def train(
 
     tokens: the three texts (N,), on their device. The learning rate follows the loss on tokens["valid"], as in a
     search. The seed decides weights and draws; no network begins as one of a search. Returns mean losses in nats of a
-    word: of the validation text after each epoch, and of the test text. Raises DivergedError for a loss that is not
-    finite.
+    word: of the validation text after each epoch, and of the test text. DivergedError for a loss that is not finite.
     """
     device, length = tokens["train"].device, config.sequence_length
     schedule = schedule.stretched(config.epochs)

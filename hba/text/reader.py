@@ -53,8 +53,7 @@ class Corpus:
     def read(path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)) -> "Corpus":
         """The named parts of a folder, with the vocabulary of its training text, which must be among them.
 
-        Every line, also an empty one, ends in END_OF_LINE. Raises DataError for a file that cannot be read as UTF-8 or
-        has no words.
+        Every line, also an empty one, ends in END_OF_LINE. DataError for a file that is not UTF-8 or has no words.
         """
         read = {part: _words(Path(path) / FILES[part]) for part in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import io
-import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -101,9 +100,8 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunError(
-            f"another search or evaluation is at work in {folder}; wait until it has ended, or choose another --out"
-        ) from None
+        text = f"another search or evaluation is at work in {folder}; wait for its end, or choose another --out"
+        raise RunError(text) from None
     except (OSError, ValueError, NotImplementedError) as error:
         # NotImplementedError: a file system without locks.
         raise RunError(f"cannot write into {folder}: {reason_of(error)}; choose another --out") from None
@@ -121,13 +119,13 @@ def run_lock(folder: Path | None) -> Iterator[None]:
 
 def new_folder(place: Path, name: str) -> Path:
     """Make the folder <place>/<name>-<number> with the first free number; RunError where that is not possible."""
-    for number in itertools.count(1):
+    number = 1
+    while True:
         path = place / f"{name}-{number}"
         try:
             path.mkdir(parents=True)
+            return path
         except FileExistsError:
-            continue
+            number += 1
         except OSError as error:
             raise RunError(f"cannot make {path}: {error.strerror}; choose another folder with --out") from None
-        return path
-    raise AssertionError("numbers do not end")

@@ -18,8 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class ProgressBar:
     """A description, a bar, a rate and the time left, on standard error where that is a terminal, or in a notebook.
 
-    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed to a terminal meanwhile appear
-    above the bar.
+    A base class of callbacks, shown from __enter__ to __exit__. Lines printed to a terminal meanwhile appear above.
     """
 
     def __init__(self) -> None:

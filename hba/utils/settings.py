@@ -53,8 +53,7 @@ def words(given: Any) -> Any:
 def pairs(given: Any, form: str = "NAME=VALUE") -> Any:
     """A text such as `a=1,b=2:3` as a dictionary, in which what colons separate is a list; anything else unchanged.
 
-    Raises SettingsError for a part that has not the form, which has colons where all values must, and for a name given
-    twice.
+    Raises SettingsError for a part that has not the form, with colons where all values have them, and a name twice.
     """
     if not isinstance(given, str):
         return given
