@@ -5,14 +5,5 @@ from hba.data.cache import Prepared
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.data.load import load_evaluation_data, load_search_data, prepare
 
-__all__ = [
-    "DATASET_NAMES",
-    "EvaluationData",
-    "LabelledImages",
-    "Prepared",
-    "SearchData",
-    "from_dataset",
-    "load_evaluation_data",
-    "load_search_data",
-    "prepare",
-]
+__all__ = ["DATASET_NAMES", "EvaluationData", "LabelledImages", "Prepared", "SearchData"]
+__all__ += ["from_dataset", "load_evaluation_data", "load_search_data", "prepare"]

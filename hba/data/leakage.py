@@ -7,6 +7,7 @@ pixels. Prepared images keep the hashes of the images that they were made of.
 """
 
 import base64
+import contextlib
 import io
 import os
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,6 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from hba.errors import DataError
 from hba.utils.files import open_regular
 
 MOST_KEPT = 4096
@@ -115,21 +115,18 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
     """file: its path or its content; one that is not there any more has no content. known_as: class and name."""
-    try:
-        size = len(file) if isinstance(file, bytes) else file.stat().st_size
-    except OSError:
+    if (size := size_of(file)) is None:
         return ImageHash(0, None)
     key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()
     source = _digest(io.BytesIO(file), size) if isinstance(file, bytes) else file
     return ImageHash(int.from_bytes(key, "little"), source)
 
 
-def size_of(path: Path) -> int:
-    """In bytes. DataError for a file that was listed and is not there any more."""
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise DataError(f"the images change while they are used ({error}); start again") from None
+def size_of(file: Path | bytes) -> int | None:
+    """In bytes; None for a file that was listed and is not there any more."""
+    with contextlib.suppress(OSError):
+        return len(file) if isinstance(file, bytes) else file.stat().st_size
+    return None
 
 
 def _digest(file: BinaryIO, size: int) -> int:

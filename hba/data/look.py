@@ -13,6 +13,7 @@ from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory
 from hba.data.config import DataConfig, format_of
 from hba.data.images import CHANNELS, EvaluationData, LazySplit, OnRead, SearchData
 from hba.data.labels import is_multi_label
+from hba.data.leakage import size_of
 from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
 from hba.data.loader import StreamedImages
 from hba.data.pool import FileItems, Pool
@@ -141,12 +142,8 @@ def _small(pool: Pool, number: int) -> np.ndarray | None:
 
 def _size(pool: Pool, number: int) -> int | None:
     """In bytes, of a file; of other images a hash. None for a file that is not there any more."""
-    if not isinstance(pool.items, FileItems):
-        return pool.items.hash(number).content()
-    file = pool.items.file(number)
-    with contextlib.suppress(OSError):
-        return len(file) if isinstance(file, bytes) else file.stat().st_size
-    return None
+    items = pool.items
+    return size_of(items.file(number)) if isinstance(items, FileItems) else items.hash(number).content()
 
 
 def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:

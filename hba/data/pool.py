@@ -118,6 +118,8 @@ class FileItems(Items):
         digest = hashlib.sha256(f"{len(numbers)} files, {image_size} pixels".encode())
         digest.update(b"\0".join(self.names[numbers].tolist()))
         sizes = [size_of(self.folder / os.fsdecode(name)) for name in self.names[numbers]]
+        if None in sizes:
+            raise DataError("the images change while they are used; start again")
         digest.update(np.array(sizes, dtype=np.int64).tobytes())
         return digest
 
@@ -187,9 +189,9 @@ class Pool(Dataset[ReadPart]):
         deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]
         dull = [values for values, seen in deep if seen.max() <= NEARLY_BLACK or seen.min() == 255]
         if len(dull) > len(deep) / 2:
-            found = f"such as one with levels from {dull[0].min():.7g} to {dull[0].max():.7g}"
+            shown = f"such as one with levels from {dull[0].min():.7g} to {dull[0].max():.7g}"
             remedy = "give the levels that become black and white by --levels LOW,HIGH"
-            raise DataError(f"images of more than 8 bits are nearly black or white, {found}; {remedy}")
+            raise DataError(f"images of more than 8 bits are nearly black or white, {shown}; {remedy}")
 
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
         """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.

@@ -104,12 +104,6 @@ class Resources(NamedTuple):
     n_gpus: int
 
 
-def machines_of(ray: ModuleType) -> list[Resources]:
-    """What the machines have that answer now."""
-    found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-    return [Resources(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
-
-
 def needed_by_task(device: str, machines: Sequence[Resources]) -> Resources:
     """What a task needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
 
@@ -130,7 +124,8 @@ class RayExecutor(Executor):
     """Runs one task at a time on each GPU of a cluster, or on each CPU."""
 
     def __init__(self, ray: ModuleType, device: str) -> None:
-        machines = machines_of(ray)
+        found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+        machines = [Resources(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
         self.ray, self.n_machines, self.needs = ray, len(machines), needed_by_task(device, machines)
         with_gpu = bool(self.needs.n_gpus)
         n_jobs = sum(one.n_gpus if with_gpu else one.n_cpus for one in machines)

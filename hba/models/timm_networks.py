@@ -72,12 +72,6 @@ def weights_at_hand(name: str) -> bool:
     return bool(source) and isinstance(try_to_load_from_cache(source, "model.safetensors"), str)
 
 
-def heads_of(name: str) -> Sequence[str]:
-    """Names of the layers of the network `timm:NAME` whose size is the number of classes."""
-    classifier = timm_config(name).classifier
-    return (classifier,) if isinstance(classifier, str) else classifier
-
-
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
     digest = hashlib.sha256()
@@ -201,7 +195,8 @@ class Start:
 
     def give(self, network: nn.Module) -> None:
         """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit."""
-        heads = heads_of(self.model)
+        classifier = timm_config(self.model).classifier
+        heads = (classifier,) if isinstance(classifier, str) else classifier
         load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 

@@ -9,14 +9,5 @@ from hba.operations.registration import find_operation, register_operation, regi
 from hba.operations.stages import STAGED
 from hba.operations.table import OPERATIONS
 
-__all__ = [
-    "ALL",
-    "COMMON_CHANNELS",
-    "OPERATIONS",
-    "STAGED",
-    "Operation",
-    "check_channels",
-    "find_operation",
-    "register_operation",
-    "registered_operations",
-]
+__all__ = ["ALL", "COMMON_CHANNELS", "OPERATIONS", "STAGED", "Operation", "check_channels", "find_operation"]
+__all__ += ["register_operation", "registered_operations"]

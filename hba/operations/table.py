@@ -18,8 +18,9 @@ _stretch = partial(Operation, moves_pixels=False, any_channels=True, kernel="str
 _FACTORS = ((0.1, 1.9), "PIL enhancement factor", 1.0)
 _blend = partial(Operation, moves_pixels=False, kernel="blend")
 _blend_any = partial(_blend, any_channels=True)
+_cover = partial(Operation, uses_fill=True, n_uniforms=2, moves_pixels=False, any_channels=True)
 _SHEAR, _WIDTH, _HEIGHT = "shear factor", "fraction of width", "fraction of height"
-_FIRST_LEVEL = "first grey level inverted"
+_SIDE, _FIRST_LEVEL = "fraction of shorter side", "first grey level inverted"
 _SHEAR_X, _SHEAR_Y = "Image.transform (1, m, 0, 0, 1, 0)", "Image.transform (1, 0, 0, m, 1, 0)"
 _SHIFT_X, _SHIFT_Y = "Image.transform (1, 0, m W, 0, 1, 0)", "Image.transform (1, 0, 0, 0, 1, m H)"
 
@@ -38,19 +39,7 @@ _ROWS = (
     _blend("Color", color.gray, *_FACTORS, "ImageEnhance.Color", Enhancer(ImageEnhance.Color)),  # type: ignore[arg-type]
     _blend_any("Brightness", color.black, *_FACTORS, "ImageEnhance.Brightness", Enhancer(ImageEnhance.Brightness)),
     _blend_any("Sharpness", color.smooth, *_FACTORS, "ImageEnhance.Sharpness", Enhancer(ImageEnhance.Sharpness)),
-    Operation(
-        "Cutout",
-        geometric.cutout,
-        (0.0, 0.2),
-        "fraction of shorter side",
-        0.0,
-        "ImageDraw.rectangle, filled",
-        on_pil.cutout,
-        uses_fill=True,
-        n_uniforms=2,
-        moves_pixels=False,
-        any_channels=True,
-    ),
+    _cover("Cutout", geometric.cutout, (0.0, 0.2), _SIDE, 0.0, "ImageDraw.rectangle, filled", on_pil.cutout),
 )
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({row.name: row for row in _ROWS})

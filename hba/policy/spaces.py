@@ -52,14 +52,9 @@ STN = ("Zoom", "Shear", "Rotation", "PaddedCrop", "BrightnessJitter", "ContrastJ
 
 SPACES: Mapping[str, SearchSpace] = {
     "hba": SearchSpace(),
-    "pba": SearchSpace(
-        tuple(OPERATIONS[name].with_range(magnitude_range) for name, magnitude_range in PBA_RANGES.items())
-    ),
+    "pba": SearchSpace(tuple(OPERATIONS[name].with_range(ends) for name, ends in PBA_RANGES.items())),
     "recipe": SearchSpace(
-        (
-            *(row for row in OPERATIONS.values() if row.name != "Cutout"),
-            *(row for row in STAGED.values() if row.name in RECIPE),
-        )
+        (*(row for row in OPERATIONS.values() if row.name != "Cutout"), *(STAGED[name] for name in RECIPE))
     ),
     "stn": SearchSpace(tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True),
     "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
@@ -166,15 +161,11 @@ def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | Non
         if not low <= value <= high:
             raise SettingsError(f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}")
         place = (value - first) / (last - first) if low < high else 0.5
-        logits[columns] = _logit(place)
+        # Away from the ends, where there is no gradient.
+        end = 1 / (1 + math.exp(LARGEST_LOGIT))
+        place = min(max(place, end), 1 - end)
+        logits[columns] = math.log(place / (1 - place))
     return logits
-
-
-def _logit(place: float) -> float:
-    """Of a place in a range, in [0, 1], away from its ends, where there is no gradient."""
-    end = 1 / (1 + math.exp(LARGEST_LOGIT))
-    place = min(max(place, end), 1 - end)
-    return math.log(place / (1 - place))
 
 
 RANDAUGMENT_STRENGTH = 0.3
