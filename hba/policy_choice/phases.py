@@ -14,12 +14,12 @@ from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData
 from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_search_data
-from hba.errors import DivergedError
+from hba.errors import DataError, DivergedError, HbaError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
 from hba.policy_choice.contest import Contest, contest_data, train_seed
-from hba.policy_choice.plan import CONTEST_SHARE, Extent
+from hba.policy_choice.plan import CONTEST_SHARE, Extent, counts_of
 from hba.policy_choice.record import AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT, rows_of_contest
 from hba.policy_evaluation.baselines import BASELINES, NONE, row_configs
@@ -77,19 +77,32 @@ class AutoRun:
         self.record.save(self.folder)
 
     def run(self) -> None:
-        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins."""
+        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins. So does
+        an error after the search, such as of images that have changed.
+        """
         for name, phase in ((SEARCH, self.search), (CONTEST, self.contest), (TEST, self.test)):
             if name in self.record.ended:
                 continue
             stopped = tuple(one for one in self.record.stopped if one != name)
             try:
+                self.check_images()
                 phase()
                 self.note(ended=(*self.record.ended, name), stopped=stopped)
-            except KeyboardInterrupt:
-                self.callback.said(f"The {name} was stopped; the answer will be from what there is.")
+            except (KeyboardInterrupt, HbaError) as error:
+                if isinstance(error, HbaError) and name == SEARCH:
+                    raise
+                why = "by Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"by an error: {error}"
+                line = f"The {name} was stopped {why}; the answer is from what there is"
+                self.callback.said(line)
                 # What follows builds on the others; a test can go on.
                 ended = self.record.ended if name == TEST else (*self.record.ended, name)
-                self.note(ended=ended, stopped=(*stopped, name))
+                self.note(ended=ended, stopped=(*stopped, name), notes=(*self.record.notes, line))
+
+    def check_images(self) -> None:
+        """DataError where images have come or gone since the run began: others would be test images."""
+        before = self.record.counts
+        if self.datasets is None and (now := counts_of(self.record.settings, self.record.data)) != before:
+            raise DataError(f"{self.record.data} must keep its images during a run: it had {before}, and has {now}")
 
     @property
     def found(self) -> Schedule | None:
@@ -108,11 +121,7 @@ class AutoRun:
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
         steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
-        how: dict[str, Any] = {
-            "jobs": record.n_jobs,
-            "cluster": self.cluster,
-            "callback": steps,
-        }
+        how: dict[str, Any] = {"jobs": record.n_jobs, "cluster": self.cluster, "callback": steps}
         given = {} if is_begun else record.settings
         try:
             images = record.data if self.datasets is None else self.datasets[0]

@@ -6,18 +6,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
-from hba.data.load import AnyDataset
+from hba.data.labels import is_multi_label
+from hba.data.load import AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import SettingsError
 from hba.policy_choice.record import AutoRecord
+from hba.policy_evaluation.baselines import NONE, named_rows
 from hba.policy_search.search import trainings_of
 from hba.policy_search.training_size import training_size
+from hba.schedule.recipes import RECIPES
 from hba.utils.devices import find_device
 from hba.utils.text import counted, duration
 
@@ -89,6 +93,8 @@ def planned(
     began, is_example = time.monotonic(), data is None
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
     given = resolved_data({**(EXAMPLE if is_example else {}), **given, "data": data or "digits"})
+    # A name that is none would be found after everything else.
+    named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=is_example)
     say(words)
@@ -108,9 +114,10 @@ def planned(
     for line in lines:
         say(line)
     return AutoRecord(
-        data=given.pop("data"),
+        data=given["data"],
         n_images=n_images,
-        settings={"baseline": "none", **given, **size.settings},
+        counts=counts_of(given, given["data"]) if datasets is None else {},
+        settings={"baseline": "none", **{name: one for name, one in given.items() if name != "data"}, **size.settings},
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
         n_jobs=n_jobs,
@@ -119,6 +126,15 @@ def planned(
         plan=(words, *seen.sentences, *lines),
         command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),
     )
+
+
+def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
+    """How many images there are of each class, without those of a validation or test split of the data's own."""
+    own = {name: one for name, one in settings.items() if name in DataConfig.model_fields}
+    source = find_source(DataConfig.make({**own, "data": data}))
+    labels, n = source.train.labels, len(source.class_names)
+    counts = labels.sum(axis=0) if is_multi_label(labels) else np.bincount(labels, minlength=n)
+    return dict(zip(source.class_names, counts.tolist(), strict=True))
 
 
 def images_of(seen: Look, given: Mapping[str, Any]) -> int:

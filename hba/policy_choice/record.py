@@ -15,7 +15,8 @@ RECORD_NAME = "auto.json"
 class AutoRecord(pydantic.BaseModel):
     """What a run needs to be resumed, and what its report shows.
 
-    data: a path or a name. n_images: for training and validation. settings: of the search. of_test: settings that only
+    data: a path or a name. n_images: for training and validation. counts: of
+    images, by class. settings: of the search. of_test: settings that only
     the test has. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the test). training_seconds: of one
     training, as planned and later as measured. spent: seconds of all calls so far. test_seeds: how many there
     are, once that is decided. plan: a sentence for each choice. rows: the table of the contest. chosen: the row
@@ -28,6 +29,7 @@ class AutoRecord(pydantic.BaseModel):
     version: int = 1
     data: str
     n_images: int
+    counts: dict[str, int]
     settings: dict[str, Any]
     of_test: dict[str, Any]
     budget_seconds: float

@@ -175,6 +175,7 @@ def write_images(folder: Path, classes: int, n: int, draw: Callable[[int], np.nd
         ({"budget_seconds": -1}, "budget_seconds"),
         ({"model": "wrn-11-1"}, "wrn"),
         ({"resume": True}, "auto.json"),
+        ({"against": "randaugmnt"}, "randaugment"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
@@ -207,3 +208,29 @@ def test_a_run_is_not_overwritten_and_keeps_its_settings(images: Path, run: hba.
     with pytest.raises(SettingsError, match="epochs"):
         hba.auto(images, out=run.folder, resume=True, epochs=3)
     assert torch.equal(torch.tensor(hba.load_policy(run.folder).values), torch.tensor(run.policy.values))
+
+
+def test_images_that_change_during_a_run_end_it_with_an_answer_from_what_there_is(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+
+    def draw(label: int) -> np.ndarray:
+        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(np.uint8)
+
+    write_images(tmp_path / "images", 2, 20, draw)
+
+    class Adds(AutoCallback):
+        """Images appear after the contest, so that it has seen some of what would be test images."""
+
+        def said(self, line: str) -> None:
+            if line.startswith("Contest: "):
+                write_images(tmp_path / "more", 2, 20, draw)
+                for file in sorted((tmp_path / "more").glob("*/*.png")):
+                    file.rename(tmp_path / "images" / file.parent.name / f"0{file.name}")
+
+    settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
+    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Adds()}
+    found = hba.auto(tmp_path / "images", out=tmp_path / "run", **how, **settings)
+    assert not found.finished
+    assert found.results is None
+    assert "images" in " ".join(found.record.notes)
+    assert (tmp_path / "run" / "policy.json").exists()
