@@ -98,7 +98,7 @@ def schedule_lines(schedule: Schedule) -> list[str]:
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
-    """How many operations an image gets at an epoch (from 0), and how many batches are mixed."""
+    """How many operations an image gets at an epoch (from 0), and how many batches are mixed, if any."""
     space, (shares, numbers) = schedule.space, reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
     staged = [shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)]
@@ -110,7 +110,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     none = numbers[0] * math.prod(1 - one for one in staged)
     found = [f"An image gets {got}; {100 * none:.0f} % of the images get none."] if space.acts_on_images else []
     mixed = sum(shares[one.name] for one in space.mixing)
-    return " ".join([*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if space.mixing else [])])
+    return " ".join([*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if mixed else [])])
 
 
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
