@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hba.report.race import RaceFindings
-from hba.report.results import EvaluationResult, EvaluationRow, Measure
+from hba.report.results import EvaluationResult, Measure
 from hba.report.statistics import PairedDifference
 from hba.utils.text import counted
 
@@ -61,7 +61,10 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
 
     measure: the test error, or the balanced accuracy, of which the balanced error is shown. None without a number.
     """
-    errors = {row.name: _errors(row, measure) for row in results.rows}
+    sign, base = (1, 0) if measure == "test_error" else (-1, 100)
+    errors = {
+        row.name: {seed: base + sign * value for seed, value in row.by_seed(measure).items()} for row in results.rows
+    }
     first = errors[results.rows[0].name]
     if not first:
         return None
@@ -77,12 +80,7 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
             words = "" if above is None else _in_words(above)
             rows.append(Row(name, number, low, high, f"{number:.1f} %", words, each, of_row is first))
     ordered = [rows[0], *sorted(rows[1:], key=lambda one: one.number)]
-    return Dots.of(ordered, "test error" if measure == "test_error" else "balanced error", line, least=1.0)
-
-
-def _errors(row: EvaluationRow, measure: Measure) -> Mapping[int, float]:
-    found = row.by_seed(measure)
-    return found if measure == "test_error" else {seed: 100 - value for seed, value in found.items()}
+    return Dots.of(ordered, "balanced error" if base else "test error", line, least=1.0)
 
 
 def _in_words(above: PairedDifference) -> str:
@@ -121,7 +119,8 @@ def contest_dots(rows: Sequence[Mapping[str, Any]], chosen: object) -> Dots | No
     """Mean calibrated validation losses of a contest, the least first, and validation errors in words."""
     found = []
     for row in rows:
-        losses, errors, after = [*row["losses"].values()], [*row["errors"].values()], row.get("dropped_after")
+        losses = [loss for loss in row["losses"].values() if math.isfinite(loss)]
+        errors, after = [*row["errors"].values()], row.get("dropped_after")
         if losses:
             words = f"validation error {statistics.fmean(errors):.1f} %" if errors else ""
             words += "" if after is None else f"; left out after {counted(after, 'seed')}"

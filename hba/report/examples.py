@@ -72,7 +72,7 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
         number = place % len(large.images)
         largest = ""
         if operation.stage not in (WALK, MIXING) and operation.magnitude_range is not None:
-            largest = f"; {operation.unit}: {_short(copies_of(schedule, operation, 'magnitude')[-1].mean())}"
+            largest = f"; {operation.unit}: {copies_of(schedule, operation, 'magnitude')[-1].mean():.3g}"
         if operation.stage == MIXING:
             things, changed = "batches", _mixed(schedule, operation, large, number)
         else:
@@ -83,10 +83,6 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
             detail, original = f"{100 * shares[operation.name]:.0f} %{largest}", large.images[number] / 255
             pictures = (Picture("original", original), *changed)
             yield Example(operation.name, reached, detail, large.class_names[number], pictures)
-
-
-def _short(number: float) -> str:
-    return f"{number:.0f}" if abs(number) >= 10 else f"{number:.2g}"
 
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
@@ -132,7 +128,7 @@ def _changed(
         if torch.equal((255 * changed).round(), image.float()):
             note = "no change on this image"
         elif operation.stage == WALK and operation.magnitude_range is not None:
-            note = f"{operation.unit or 'magnitude'}: {_short(float(chosen.magnitudes[number, step]) + 0.0)}"
+            note = f"{operation.unit or 'magnitude'}: {float(chosen.magnitudes[number, step]) + 0.0:.3g}"
         found.append(Picture("after" if len(shown) == 1 else ("typical", "strong")[number], changed, note))
     return found
 

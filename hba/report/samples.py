@@ -82,8 +82,7 @@ def chosen_of(labels: np.ndarray) -> list[int]:
     place = np.arange(len(order)) - np.repeat(first, counts)
     # The first image of each class, then the second of each.
     by_turns = order[np.lexsort((labels[order], place))]
-    n_turn = max(N_SAMPLES, len(classes))
-    return [int(by_turns[index]) for index in spaced(min(n_turn, len(by_turns)), N_SAMPLES)]
+    return [int(by_turns[one]) for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)]
 
 
 def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
@@ -92,8 +91,6 @@ def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
     numbers = [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost] if lost else pool.numbers.tolist()
     if len(numbers) != len(images):
         return []
-    sides = [pool.items.side(numbers[index]) for index in chosen]
-    side = min(LARGEST_NATIVE, statistics.median_low(sides))
-    if side <= images.image_size:
-        return []
-    return [pool.items.read(numbers[index], side, pool.levels) for index in chosen]
+    side = min(LARGEST_NATIVE, statistics.median_low(pool.items.side(numbers[index]) for index in chosen))
+    shown = chosen if side > images.image_size else ()
+    return [pool.items.read(numbers[index], side, pool.levels) for index in shown]

@@ -209,7 +209,7 @@ def test_tensorboard_events_are_written_beside_the_run(monkeypatch: pytest.Monke
     small = (*SMALL, "--epochs", "1", "--train-size", "40", "--tensorboard", "--out")
     said("search", "digits", "--val-size", "40", *small, "logged")
     assert list(Path("logged/tensorboard").glob("events*"))
-    said("evaluate", "digits", "--seeds", "1", "--jobs", "1", *small, "measured")
+    said("evaluate", "digits", "--against", "none", "--seeds", "1", "--jobs", "1", *small, "measured")
     assert {folder.name for folder in Path("measured/tensorboard").iterdir()} == {"digits, seed 0", "none, seed 0"}
 
 
