@@ -30,9 +30,7 @@ Kind = Literal["files", "pixels"]
 
 
 class ImageHash(NamedTuple):
-    """key: 32 bits that are cheap to compute. source: 32 more bits, or the file that they are computed from when they
-    are needed; None for an image that cannot be read.
-    """
+    """key: 32 cheap bits. source: 32 more, or the file to compute them from when needed; None if unreadable."""
 
     key: int
     source: int | Path | None

@@ -70,8 +70,7 @@ def load_search_data(
 ) -> SearchData:
     """Training and validation images. The test split's files are not opened.
 
-    dataset: split in the place of config.data; no test split is taken out of it. on_read: called for each split with
-    the number of images that are read and of all.
+    dataset: split in the place of config.data, without a test split. on_read: as OnRead, for each split.
     """
     if is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")

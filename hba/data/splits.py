@@ -40,8 +40,7 @@ class Splits:
 def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
     """Split by class shares, or at random where images have several labels: test first, then validation, then training.
 
-    None: a fifth of the images for validation, all the rest for training. The test split depends on the seed alone, not
-    on the other sizes. DataError for sizes that do not fit.
+    None: a fifth for validation, the rest for training. The seed alone decides the test split. DataError for bad sizes.
     """
     available, test, val = source.train, source.test, source.val
     parts = [name for name, own in (("train", None), ("val", val), ("test", test)) if own is None]

@@ -34,8 +34,7 @@ T = TypeVar("T")
 def joined() -> Iterator[None]:
     """Around hba.search and hba.evaluate, lets the processes that torchrun has started compute together.
 
-    Without torchrun, or with one process, it does nothing. A process group that exists already is used, and kept.
-    Raises RunError where the other processes are not reached.
+    It does nothing without torchrun or for one process. An existing process group is kept. RunError for lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:

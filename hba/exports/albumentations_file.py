@@ -6,8 +6,7 @@ each by itself. These draws are independent, so the same slot can fire twice. Op
 
 Convention:
     A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
-    On the walk, every range has one value, so nothing but the place of a hole is drawn. Magnitudes are signed, in
-    hba's units.
+    On the walk, ranges have one value: only the place of a hole is drawn. Magnitudes are signed, in hba's units.
 """
 
 import itertools

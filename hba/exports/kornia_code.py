@@ -1,8 +1,7 @@
 """What an exported file for kornia is made of: code that needs kornia and PyTorch, but not hba.
 
 hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on batches of
-hba/operations. So a name here, and what it uses, must be among those that it writes. OPERATIONS, TABLES and FILL are
-the file's own.
+hba/operations. So it must write all that a name here uses. OPERATIONS, TABLES and FILL are the file's own.
 """
 
 from collections.abc import Callable, Mapping

@@ -156,8 +156,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
     no longer fit their image. Every image gets a draw of its own, by torch's default generator.
 
-    set_epoch or set_progress choose the place, and reach DataLoader workers, persistent ones too. Before the first of
-    them, it is the last epoch.
+    set_epoch or set_progress choose the place, at first the last epoch, and reach DataLoader workers, persistent too.
     """
 
     _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)

@@ -1,7 +1,6 @@
 """Policies of Fast AutoAugment (Lim et al. 2019) and DADA (Li et al. 2020): lists of sub-policies in text files.
 
-A sub-policy is a list of (operation, probability, level), applied in this order, each with its probability. An image
-gets one sub-policy, all equally likely.
+A sub-policy is a list of (operation, probability, level), applied in this order; images get one, all equally likely.
 
 A level L is in [0, 1]. Of operations that move pixels, it reaches from one side to the other, and the side is drawn
 anew for each image: so |2 L - 1| is the distance. A higher level inverts less in Solarize and keeps more in Posterize.
@@ -61,9 +60,7 @@ def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
 
 
 def lists_in(text: str) -> dict[str, Any]:
-    """The lists of lists in JSON or a Python file, by the name that they are assigned to, or of the function that
-    returns them. The name of a list that stands alone is empty. Nothing is run.
-    """
+    """Lists of lists in JSON or Python, by the variable or function that they are of, or "". Nothing is run."""
     found = {}
     with contextlib.suppress(*MALFORMED):
         for name, node in _named(ast.parse(text.strip()).body):

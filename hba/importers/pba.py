@@ -1,7 +1,6 @@
 """Schedules that Population Based Augmentation (PBA, Ho et al. 2019) left in its log files, as schedules of hba.
 
-PBA trains a population of networks. Whenever a trial gave up its own network for a clone of a better trial's, its log
-got a line, JSON or a Python list:
+PBA trains a population of networks. A trial that clones the network of a better one logs a line, JSON or Python:
 
     [trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new policy]
 

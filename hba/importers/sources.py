@@ -54,8 +54,7 @@ def import_policy(
     what geometric operations and Cutout uncover; black by default, for PBA its own. name: which list, if a file of
     Fast AutoAugment or DADA holds several.
 
-    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file, for a file that the
-    source did not write.
+    Raises SettingsError for arguments that do not fit; ScheduleError, which names the file, for one of another source.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))

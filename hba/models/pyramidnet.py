@@ -48,8 +48,7 @@ class PyramidNet(nn.Module):
 class ShakeDrop(nn.Module):
     """(b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b beta) x (Yamada et al.).
 
-    Drawn for each image: b is 1 with probability p and else 0, alpha from U(-1, 1) and beta from U(0, 1). At test the
-    factor is its expectation, p.
+    For each image, b is 1 with probability p, else 0; alpha from U(-1, 1), beta from U(0, 1). At test, the mean: p.
     """
 
     def __init__(self, p: float) -> None:

@@ -27,8 +27,7 @@ class SmallResNet(nn.Sequential):
     """The layers of torchvision's network but its max pooling, with dropout of channels.
 
     Dropout modules are on the input and after each block: for ResNet-18 the 9 rates that Delta-STN tunes (Bae and
-    Grosse 2020; dropping whole channels, as in its other networks, is our choice). The rate is 0, which draws nothing,
-    until it is set.
+    Grosse 2020; dropping whole channels, as in its other networks, is our choice). The initial rate, 0, draws nothing.
     """
 
     def __init__(self, network: nn.Module) -> None:

@@ -26,8 +26,7 @@ class Convolution(NamedTuple):
 class _InLine(nn.Sequential):
     """Convolutions, hidden linear layers and a last one: (B, in_channels, size, size) to (B, n_classes) logits.
 
-    hidden: widths of the hidden layers. Weights and biases have PyTorch's initialization, U(-1/sqrt(fan in),
-    1/sqrt(fan in)), as in the code of Delta-STN's authors.
+    hidden: widths of layers. PyTorch's initialization, U(-1/sqrt(fan in), 1/sqrt(fan in)), as in the authors' code.
     """
 
     def __init__(

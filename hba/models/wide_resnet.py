@@ -1,7 +1,6 @@
 """Wide residual networks (Zagoruyko and Komodakis, BMVC 2016), and functions that other networks use too.
 
-Dropout is between the convolutions of a block, as in the paper (section 2.4). The rate is 0, which draws nothing, until
-it is set.
+Dropout is between the convolutions of a block, as in the paper (section 2.4). The initial rate, 0, draws nothing.
 """
 
 from collections.abc import Callable

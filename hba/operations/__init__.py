@@ -1,7 +1,6 @@
 """The image operations that a policy is made of: batched, one magnitude per image, on any device.
 
-The table of operations, and the modules whose functions it names, import torch only when images are computed, so that
-the commands that print the table start at once.
+The table of operations and its functions' modules import torch only to compute, so commands that print it start fast.
 """
 
 from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels

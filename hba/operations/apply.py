@@ -63,8 +63,7 @@ def apply_steps(
 ) -> Tensor:
     """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
 
-    steps: chosen (B, S) are indices into the operations, -1 for none; magnitudes (B, S), positions (B, S, P) and fill
-    (C,) are what operations take.
+    steps: chosen (B, S), indices of operations, -1 for none; magnitudes (B, S) and positions (B, S, P). fill: (C,).
     """
     if not images.numel():
         return images.clone()

@@ -40,9 +40,8 @@ def perspective(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor)
 def perspective_points(largest: Tensor, uniforms: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
     """Corners before and after, (B, 4, 2) whole numbers x and y: top left, top right, bottom right, bottom left.
 
-    Row i of the two, as lists, are the startpoints and endpoints of torchvision's functional.perspective, which moves
-    image i, its masks, boxes and keypoints alike. Each corner moves by 0 to int(largest * (side // 2)) pixels along
-    each side, all equally likely.
+    Row i of the two, as lists, are the startpoints and endpoints of torchvision's functional.perspective for image i
+    and its annotations. Each corner moves by 0 to int(largest * (side // 2)) pixels along each side, equally likely.
     """
     import torch
 

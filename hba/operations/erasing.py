@@ -21,8 +21,7 @@ def erase(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Te
     Convention:
         images (B, C, H, W) float in [0, 1]; largest (B,), 0.02 if it is smaller; fill (C,); uniforms (B, 4) in [0, 1)
         choose the share, the ratio of height to width, log-uniform in [0.3, 3.3], and the place in x and y.
-        A rectangle higher or wider than the image is cut to the image. Ref: torchvision's RandomErasing, which draws up
-        to ten others instead.
+        A larger rectangle is cut to the image. Ref: torchvision's RandomErasing, which draws up to ten others instead.
     """
     height, width = images.shape[2:]
     share, aspect, x, y = uniforms.double().unbind(dim=1)

@@ -72,8 +72,7 @@ def draw_with_trace(
 
     values: (n,) shared, or (B, n) with one row per image, on the generator's device; with a spread, those that
     mean_probabilities returns. generator None means torch's default one. spread: as values, the standard deviation in
-    logits by which each image's hyperparameters differ from them; None for 0. Returns also which slots were visited.
-    Nothing is copied to the host.
+    logits by which each image's hyperparameters differ from them; None for 0. Nothing is copied to the host.
     """
     device, rows = values.device, values.detach()
     columns, walk = space.slot_columns(device), space.walk_slots
@@ -148,8 +147,7 @@ def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *sha
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
     """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count).
 
-    rows (n,) or (B, n): values with mean probabilities. Every image draws its own probabilities of K independently, so
-    over images they multiply by their means.
+    rows (n,) or (B, n): values with mean probabilities, which multiply, as images draw those of K independently.
     """
     columns = space.slot_columns(rows.device)
     return 1 - rows[..., columns.counts].cumprod(dim=-1) if space.searches_count else columns.count_limits

@@ -189,9 +189,7 @@ class SearchSpace:
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """In column order: `<Operation>.<copy>.<probability|magnitude>`, copies counted from 1 and only on the walk,
-        those of K, and those of regularizers.
-        """
+        """`<Operation>.<copy>.<probability|magnitude>`, copies from 1, only on the walk; K's; regularizers'."""
         return tuple(self._columns)
 
     @functools.cached_property

@@ -35,8 +35,7 @@ def within(
 ) -> ImageSearchContext:
     """The same search with the epochs that end within so many seconds, and a note that says so.
 
-    began: when the seconds began, by the clock. A step of the warm-up counts as one after it. Raises SettingsError if
-    not one epoch fits, or if other settings need more epochs.
+    began: by the clock. A step of the warm-up counts as one after it. SettingsError if too few epochs fit, or none.
     """
     config, space, algorithm = context.config, context.task.space, context.config.algorithm
     every, batches = config.measured_every, context.task.train_stream().batches_per_pass

@@ -150,8 +150,7 @@ class SearchProgress(ProgressBar, SearchCallback):
 class TensorBoardLogger(SearchCallback):
     """Writes TensorBoard events into a folder: losses, errors and the policy, such as `Rotate/1/magnitude`.
 
-    Steps are epochs, counted from 1. A resumed search replaces the events of the epochs that it repeats. Raises
-    SettingsError if tensorboard is not installed.
+    Steps are epochs from 1. A resumed search replaces those that it repeats. SettingsError without tensorboard.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -45,9 +45,7 @@ Metrics = dict[str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """identity: what must be the same when a run is resumed, by a readable name. model: the name of the network. fill:
-    the colour of areas that operations uncover, in [0, 1].
-    """
+    """identity: what must be the same on a resume, by name. model: the network's name. fill: of uncovered areas."""
 
     config: Any
     task: Task

@@ -86,8 +86,7 @@ def search(
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
 
-    Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
-    saved in `out`.
+    HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is in `out`.
     """
     check_one_way(jobs, cluster)
     if resume and out is None:

@@ -62,8 +62,7 @@ class BatchTransform(FollowsSchedule):
     one-hot labels. Draws come from torch's default generator of the CPU. SettingsError for other images and labels.
 
     An alpha below 0.005 leaves the batch as it is: nearly all shares are 0 or 1 then, and PyTorch draws 0.5 for some.
-    set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
-    Before the first call, the last row is used.
+    set_epoch or set_progress choose the place, at first the last row, for DataLoader workers too, even persistent ones.
     """
 
     def __init__(self, schedule: Any, n_classes: int) -> None:

@@ -78,8 +78,7 @@ def of_torchvision(policy: str, name: str | None = None, stages: Stages | None =
 
     RandAugment: d = 0.032, because 4.0 % of pairs are of one operation instead of 7.7 %; magnitudes are exact.
     TrivialAugment has no pairs; D is at most 0.08, and 0.12 for Posterize. AutoAugment applies pairs that belong
-    together: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded to whole
-    pixels, where torchvision cuts the fraction.
+    together: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded, not cut.
     """
     from hba.schedule.torchvision_policies import policy_of_torchvision
 

@@ -66,9 +66,8 @@ class RegularizerSummary:
 class Reach(NamedTuple):
     """What share of images a policy reaches, in [0, 1].
 
-    shares: by the operation's name, the share of images to which at least one of its copies is applied, whether its
-    magnitude then changes anything or not; of mixing, the share of batches. numbers: shares of images to which 0, 1, 2,
-    ... operations of the walk are applied.
+    shares: by operation, of images to which a copy of it is applied, whether its magnitude changes anything or not; of
+    mixing, of batches. numbers: of images to which 0, 1, 2, ... operations of the walk are applied.
     """
 
     shares: Mapping[str, float]

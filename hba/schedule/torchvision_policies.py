@@ -1,8 +1,7 @@
 """torchvision's published policies, with the numbers of the torchvision that is installed.
 
 torchvision draws whether a magnitude is negated, for the enhancers too: half of their factors are above 1, half below.
-AutoAugment and RandAugment shift by shares of the side; TrivialAugment shifts by up to 32 pixels, which are taken as a
-share of PHOTOGRAPH_SIDE.
+AutoAugment and RandAugment shift by shares of the side; TrivialAugment by up to 32 pixels, here of PHOTOGRAPH_SIDE.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

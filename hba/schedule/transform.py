@@ -55,8 +55,7 @@ class FollowsSchedule(nn.Module):
 
         epochs: of the training; the schedule is stretched to them (see Schedule.stretched). None takes the schedule's
         rows as they are, for a training of exactly as many epochs, and warns, because a shorter training would end
-        before the schedule does; not if the schedule was stretched. Raises SettingsError for an epoch outside of the
-        training, and for what is no whole number.
+        before the schedule does; not if the schedule was stretched. SettingsError for an epoch that it does not have.
         """
         length = self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
         epoch = whole_number("epoch", epoch)
@@ -95,14 +94,12 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
 
     Takes a PIL image (mode L or RGB), a tv_tensors.Image, a NumPy array, uint8 of shape (H, W), (H, W, 1) or
-    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3,
-    or as many as the fill of the schedule has; type, dtype and size stay. Three channels are red, green and blue.
-    Every image of a batch gets its own draw. PIL images are augmented by PIL itself, and arrays become what PIL makes
-    of them; rounded to 8 bits, each operation is within a grey level of the same on tensors. With Numba installed,
-    uint8 arrays and tensors on a CPU take a fraction of the time.
+    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3, or as many as the
+    fill of the schedule has; type, dtype and size stay. Three channels are red, green and blue. Every image of a batch
+    gets its own draw. PIL images are augmented by PIL itself, and arrays become what PIL makes of them; rounded to 8
+    bits, operations are within a grey level of tensors. With Numba, uint8 on a CPU takes a fraction of the time.
 
-    Place it before the normalisation: floats far outside [0, 1] are refused. On a GPU, only the first batch is checked,
-    so that the host does not wait in every step.
+    Place it before the normalisation: floats far outside [0, 1] are refused, on a GPU only in the first batch.
 
     A sample, of any structure, holds one image. Labels and everything else that is no image pass through. So does a
     tensor of three dimensions or more beside a PIL image or a tv_tensors.Image; without these, the first such tensor is
@@ -110,13 +107,11 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     only several tv_tensors.Image are accepted, and get the same draw.
 
     tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move as its pixels do (hba/schedule/annotations.py).
-    All frames of a tv_tensors.Video get one draw. Raises TypeError where annotations meet an operation of your own that
-    does not say whether it moves pixels.
+    All frames of a tv_tensors.Video get one draw. TypeError for annotations and an operation without moves_pixels.
 
     set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
     Before the first call, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
-    around the row, as far as the schedule's spread says. Draws come from torch's default generator, which
-    DataLoader seeds for each worker.
+    around the row by the schedule's spread. Draws are of torch's default generator, which DataLoader seeds by worker.
     """
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
@@ -187,9 +182,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
     def _row_on(self, device: torch.device | None) -> Any:
-        """The current row, float32: for draws on a device, values with mean probabilities, and spread, (n,); for a
-        single image, as a PlainRow. Made when it is first needed, and anew when the position moves.
-        """
+        """The current row, float32: mean values and spread (n,) on a device, for None a PlainRow. Kept by position."""
         if self._cached[0] != self.position:
             self._cached = (self.position, {})
         position, rows = self._cached

@@ -88,9 +88,7 @@ class Passage:
 
 
 class Prediction(NamedTuple):
-    """Output of a language model for a passage: logits (B, T, V) of the next word; states (B, T, H) of the last layer;
-    the same after dropout (B, T, H); the hidden state at the end of the passage.
-    """
+    """Of a passage: logits (B, T, V) of words; states (B, T, H) of the last layer; these dropped; the last state."""
 
     logits: Tensor
     states: Tensor

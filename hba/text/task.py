@@ -210,8 +210,7 @@ def search(
     checkpoint. resume: resume the run in `out`; data may be elsewhere now. progress: show a bar in a terminal or a
     notebook. settings: those of hba.text.TextSearchConfig, and of its algorithm.
 
-    Raises HbaError for what cannot work, DivergedError for a loss that is not finite. What was found until then is
-    saved in `out`.
+    HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is in `out`.
     """
     check_single_process("a search on text")
     if resume and out is None:
