@@ -49,9 +49,8 @@ def read_start(given: Any) -> Any:
         return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
     if given is None or isinstance(given, InitialRow | Mapping):
         return given
-    raise SettingsError(
-        f"must be a schedule, its file, a run folder, a recipe or a shipped name, got {reprlib.repr(given)}"
-    )
+    kinds = "a schedule, its file, a run folder, a recipe or a shipped name"
+    raise SettingsError(f"must be {kinds}, got {reprlib.repr(given)}")
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:

@@ -185,9 +185,7 @@ class FixedNoiseState(HyperGradientState):
 
 
 class FixedNoise(Hypergradient):
-    """Algorithm 5, from which the paper derives HBA: the noise stays the same over the T_train training steps between
-    lambda steps.
-    """
+    """Algorithm 5, from which the paper derives HBA: noise stays the same in the T_train steps between lambda steps."""
 
     name: ClassVar[str] = "fixed-noise"
 

@@ -69,9 +69,7 @@ class Joint(Rewards, Hypergradient):
         state.totals.add_lambda(loss.detach())
 
     def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
-        """Every image is augmented at its own lambda. The weights get that lambda only for hyperparameters that take
-        effect through them.
-        """
+        """Every image is augmented at its own lambda, which the weights get only where it acts through them."""
         of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:

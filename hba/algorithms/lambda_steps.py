@@ -52,8 +52,7 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 class SharedDirections:
     """Coordinates that move many hyperparameters together.
 
-    offsets (m,): how far each has moved, in logits. log_spread (): stays 0; the files of earlier searches have it. Both
-    are leaves of the optimizer.
+    offsets (m,): moves in logits. log_spread (): stays 0, for earlier files. Both are leaves of the optimizer.
     """
 
     offsets: Tensor
@@ -120,14 +119,10 @@ class LambdaSteps(Algorithm):
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:
-            raise SettingsError(
-                "warm_up_epochs must leave epochs for lambda steps, "
-                f"got {self.warm_up_epochs} of {config.epochs} epochs; lower warm_up_epochs, or raise epochs"
-            )
+            found = f"got {self.warm_up_epochs} of {config.epochs}; lower warm_up_epochs, or raise epochs"
+            raise SettingsError(f"warm_up_epochs must leave epochs for lambda steps, {found}")
         if self.lambda_optimizer != "adam" and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
-            raise SettingsError(
-                f"lambda_betas has no effect where lambda_optimizer is {self.lambda_optimizer}; omit one of them"
-            )
+            raise SettingsError(f"lambda_betas has no effect on lambda_optimizer {self.lambda_optimizer}; omit one")
 
     def resolved(self, batch_size: int) -> Self:
         if self.val_batch_size != HALF:
@@ -194,8 +189,7 @@ def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 
     The optimizer must have made a step.
     """
-    rates: Tensor = optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
-    return rates
+    return optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
 
 
 def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) -> Tensor:

@@ -134,9 +134,7 @@ class Lookahead(Rewards):
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
-        """Reward of each augmented image (B,). The learner's network is in eval mode. loss: on validation images, with
-        its graph.
-        """
+        """Reward of each augmented image (B,), by the network in eval mode. loss: on validation images, with graph."""
         weights = trained_parameters(learner.network)
         direction = preconditioned(learner.optimizer, weights.values(), gradients_of(loss, weights.values()))
         along = dict(zip(weights, direction, strict=True))

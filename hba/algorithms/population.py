@@ -133,10 +133,8 @@ class Exploring(Algorithm):
         """Number of members. Each trains on an equal part of every batch, one image in the paper."""
         size = self.population_size or batch_size
         if batch_size % size:
-            raise SettingsError(
-                "every member must get the same number of images of a batch, "
-                f"got batches of {batch_size} images for population_size {size}"
-            )
+            found = f"got batches of {batch_size} images for population_size {size}"
+            raise SettingsError(f"every member must get the same number of images of a batch, {found}")
         return size
 
     def begun(self, task: Task, learner: L) -> PopulationState[L]:
@@ -155,8 +153,7 @@ class Exploring(Algorithm):
     def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
         """k, a tensor (1,): the member with the least loss on all of D_V. Sets lambda to lambda_k.
 
-        A loss that is not finite never wins. Members are measured one after the other: many images of one network are
-        faster than one image of many networks.
+        A loss that is not finite never wins. Members are measured one by one: many images of one network are faster.
         """
         losses = torch.stack([task.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)

@@ -181,9 +181,7 @@ class Race(Algorithm):
         if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
             raise SettingsError("race decides on operations on images alone: tune must be augmentation")
         if space.always:
-            raise SettingsError(
-                "race decides what to apply, and space stn applies all to every image; choose lookahead"
-            )
+            raise SettingsError("race decides what to apply, and space stn applies all to every image; use lookahead")
         if (n_images := len(task.data.val)) < 2:
             raise SettingsError(f"race needs at least 2 validation images, whose losses it compares, got {n_images}")
         side = self.side(task.config.side)

@@ -77,8 +77,7 @@ def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, part
     """By one pass in forward mode (B,). Raises SettingsError if a layer has no forward-mode derivative."""
 
     def of_part(images: Tensor, labels: Tensor) -> Tensor:
-        found: Tensor = jvp(lambda moved: losses(moved, images, labels), (dict(weights),), (dict(direction),))[1]
-        return found
+        return jvp(lambda moved: losses(moved, images, labels), (dict(weights),), (dict(direction),))[1]
 
     with torch.no_grad(), differentiable_attention(), forward_mode("an exact reward", "reward_derivative difference"):
         return torch.cat([of_part(*part) for part in parts])

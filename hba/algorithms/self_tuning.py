@@ -33,8 +33,7 @@ class SelfTuning(Hypergradient):
 class DeltaSelfTuning(SelfTuning):
     """Delta-STN, with the settings of its image experiments (section 5.2 and the authors' public code) as defaults.
 
-    There, w_0 takes its step first, and the response learns at the new w_0; here both learn at the same w_0, in one
-    step of SGD.
+    There, w_0 takes its step first, and the response learns at the new w_0; here both do at the same w_0, in one step.
     """
 
     name: ClassVar[str] = "delta-stn"

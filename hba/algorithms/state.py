@@ -88,8 +88,7 @@ class NetworkModel(InnerModel):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes) of images (B, C, H, W), as the network takes them."""
-        logits: Tensor = self.network(images)
-        return logits
+        return self.network(images)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """One step on a batch (B, C, H, W), as the network takes it: returns loss () and share of errors ()."""

@@ -227,7 +227,8 @@ def from_dataset(
             images.append(fitted(_picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
-            raise DataError(f"item {number} of the dataset is no pair (image, label): {reason_of(error)}") from None
+            text = f"the dataset must have pairs (image, label), but item {number} is not such a pair"
+            raise DataError(f"{text}: {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
     if min(labels) < 0:

@@ -129,8 +129,8 @@ def check_alike(inputs: Mapping[str, str]) -> None:
         collective(dist.all_gather_object, found, inputs)
     for number, other in enumerate(found):
         if differing := [name for name, value in other.items() if value != found[0][name]]:
-            problem = f"the {differing[0]} must be the same in all processes, but differs in process {number}"
-            raise SettingsError(f"{problem}; give all the same files and the same version of hba")
+            problem = f"the {differing[0]} must be the same in all processes, but differs between process {number} and"
+            raise SettingsError(f"{problem} the first; give all the same files and the same version of hba")
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:

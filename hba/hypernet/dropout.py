@@ -76,10 +76,8 @@ class TunedDropout(nn.Module):
         if isinstance(self.layer, RatedDropout):
             return self.layer.dropped(x, *further, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):
-            raise SettingsError(
-                f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images, so it cannot have a rate for "
-                "each image; omit dropout from tune"
-            )
+            problem = f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images"
+            raise SettingsError(f"{problem}, so it cannot have a rate for each image; omit dropout from tune")
         rate = values[..., self.column].to(x)
         # Leading dimensions with separate draws: all of them, or images and channels.
         n_dimensions = x.ndim if type(self.layer) is nn.Dropout else 2

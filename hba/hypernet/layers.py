@@ -161,8 +161,7 @@ class HyperLinear(HyperLayer):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are those of the batch, over all images with all their lambdas. timm's BatchNormAct2d also drops and
-    activates, after scale and offset.
+    The statistics are those of the batch, over all lambdas. timm's BatchNormAct2d then drops and activates too.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, context: LambdaContext) -> None:
@@ -213,9 +212,7 @@ def _per_channel(rows: Tensor) -> Tensor:
 
 
 def can_be_replaced(layer: nn.Module) -> bool:
-    """Whether a Conv2d, BatchNorm2d or Linear can get a hyper-layer: its weight, and its function, must be the kind's
-    own.
-    """
+    """Whether a Conv2d, BatchNorm2d or Linear can get a hyper-layer: its weight and function must be the kind's own."""
     if isinstance(layer, nn.BatchNorm2d) and (not layer.affine or is_batch_norm_act(layer)):
         return layer.affine
     kind = next(kind for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear) if isinstance(layer, kind))

@@ -82,10 +82,9 @@ class HyperNetwork(nn.Module):
         except AttributeError as error:
             if not isinstance(error.obj, HyperLayer | TunedDropout):
                 raise
-            raise SettingsError(
-                f"the network reads {error.name!r} of a layer that a hyper-layer or a tuned dropout replaces; choose "
-                "another sharing or model, or omit dropout from tune"
-            ) from None
+            problem = f"the network reads {error.name!r} of a layer that a hyper-layer or a tuned dropout replaces"
+            remedy = "choose another sharing or model, or omit dropout from tune"
+            raise SettingsError(f"{problem}; {remedy}") from None
         finally:
             self.context.lam = self.context.eps = self.context.values = None
 

@@ -49,10 +49,9 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
     chosen, problem = _chosen(model, SHARING[sharing])
     if problem:
-        raise SettingsError(
-            f"sharing {sharing!r} {problem} in {type(model).__name__}; sharing that works here: "
-            f"{', '.join(working_strategies(model)) or 'none'}; the algorithms lookahead and population need none"
-        )
+        known = ", ".join(working_strategies(model)) or "none"
+        remedy = f"sharing that works here: {known}; the algorithms lookahead and population need none"
+        raise SettingsError(f"sharing {sharing!r} {problem} in {type(model).__name__}; {remedy}")
     return chosen
 
 

@@ -128,8 +128,7 @@ def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
         sin: Any = math.sin(math.radians(magnitude))
         return geometric.turn(cos, sin, height, width)
     # The others multiply, which a number does as a tensor.
-    coefficients: Mapping[str, Any] = operation.function(magnitude, height, width)
-    return coefficients
+    return operation.function(magnitude, height, width)
 
 
 def fixed_point(

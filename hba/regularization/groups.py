@@ -49,11 +49,9 @@ def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: boo
     """SettingsError unless these are the dropout modules of the network; or, with may_be_some, some of them."""
     known = dropouts(network)
     if not set(names) <= set(known) or (len(set(names)) < len(known) and not may_be_some):
-        raise SettingsError(
-            f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has "
-            f"{', '.join(known) or 'none'}: train the model that was searched, or take "
-            "schedule.without_regularizers() in Python"
-        )
+        problem = f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has"
+        remedy = "train the model that was searched, or take schedule.without_regularizers() in Python"
+        raise SettingsError(f"{problem} {', '.join(known) or 'none'}: {remedy}")
 
 
 def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
@@ -74,8 +72,7 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
 def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
     """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`, in [0, 1].
 
-    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014; STN (MacKay et al. 2019),
-    section 4.3.
+    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014; MacKay et al. 2019, section 4.3.
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
@@ -111,8 +108,7 @@ REGULARIZERS = {one.name: one for one in _BUILT_IN}
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
     """Register a regularizer of your own, so that `tune` and schedules can name it; returns it.
 
-    It replaces an earlier one of the same name. Raises SettingsError for a built-in name, and for a regularizer without
-    a function.
+    It replaces an earlier one of the same name. SettingsError for a built-in name, or a regularizer without function.
     """
     name, built_in = regularizer.name, (AUGMENTATION, *(one.name for one in _BUILT_IN))
     if name in built_in or not (regularizer.function and regularizer.hyperparameters):

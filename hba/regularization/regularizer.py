@@ -41,10 +41,8 @@ class Hyperparameter:
         )
         is_scale = self.scale == "linear" or (self.scale == "log" and self.low > 0)
         if not (all(self.name.split(".")) and is_range and is_scale):
-            raise SettingsError(
-                f"a hyperparameter must have a name of words with dots between, a finite range that ascends and holds "
-                f"its initial value, and a scale, linear, or log above 0; got {self}"
-            )
+            range_ = "a finite range that ascends and holds its initial value, and a scale, linear, or log above 0"
+            raise SettingsError(f"a hyperparameter must have a name of words with dots between, {range_}; got {self}")
 
     @property
     def group(self) -> str:
@@ -92,10 +90,8 @@ class Regularizer:
         is_named = self.name.isidentifier() and all(one.group == self.name for one in self.hyperparameters)
         is_placed = self.place in get_args(Place) and (self.place == "network") == (self.function is None)
         if not (is_named and is_placed and len(set(names)) == len(names)):
-            raise SettingsError(
-                "a regularizer must have a name in one word, hyperparameters with different names <name>.<own name>, a "
-                f"function and a place of {', '.join(get_args(Place))}, got {self}"
-            )
+            rule = "a name in one word, hyperparameters with different names <name>.<own name>, a function and a place"
+            raise SettingsError(f"a regularizer must have {rule} of {', '.join(get_args(Place))}, got {self}")
 
     def __call__(self, *arguments: Any, **values: Any) -> Tensor:
         assert self.function is not None
