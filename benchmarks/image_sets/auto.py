@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from common.options import CIFAR_FOLDER
 from common.records import Record, Results, Run
 from common.tables import NOTHING
 
@@ -20,7 +22,7 @@ from hba.policy_choice.rows import FOUND
 from hba.report.results import EvaluationRow
 from hba.schedule.library import POLICY_NAME
 from hba.utils.settings import Settings
-from image_sets.runs import BALANCED, CIFAR, SETS, folder_of
+from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
 AUTO, BEST, UNEVEN = "auto", "best recipe", "cifar10-uneven"
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
@@ -40,16 +42,17 @@ class AutoPlan(Settings):
     """The recipe with the least test error on each set, as docs/domains.md has it."""
 
 
-def uneven_folder(work: Path) -> Path:
-    """Six classes of CIFAR-10 by links."""
-    place, images = work / "sets" / UNEVEN, Path(folder_of(CIFAR, work)) / "train"
-    for name, n_images in OF_UNEVEN.items():
-        (place / name).mkdir(parents=True, exist_ok=True)
-        for image in sorted((images / name).iterdir())[:n_images]:
-            link = place / name / image.name
-            if not link.exists():
-                os.link(image, link)
-    return place
+def uneven_folder(work: Path) -> str:
+    """Six classes of CIFAR-10, unpacked where they are missing."""
+    return unpacked(work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train")
+
+
+def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """A filter of tarfile. Images are called train/<class>/NNNN.jpg."""
+    part, *names = Path(file.name).parts
+    n_images = OF_UNEVEN.get(names[0] if names else "", 0)
+    is_kept = part == "train" and (not names or (n_images and (file.isdir() or int(Path(file.name).stem) < n_images)))
+    return tarfile.data_filter(file, folder) if is_kept else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class AutoTask:
 
     def do(self) -> Results:
         folder = self.work / AUTO / f"{self.dataset}-{self.minutes}m"
-        data = str(uneven_folder(self.work)) if self.dataset == UNEVEN else folder_of(self.dataset, self.work)
+        data = uneven_folder(self.work) if self.dataset == UNEVEN else folder_of(self.dataset, self.work)
         if not (folder / "auto.json").exists():
             command = [sys.executable, "-m", "hba", "auto", data, "--budget", f"{self.minutes}m", "--out", str(folder)]
             # The threads of a benchmark are not those of a person.

@@ -63,18 +63,26 @@ def searches(name: str, seeds: Iterable[int], work: Path, device: str, **further
 
 def folder_of(name: str, work: Path) -> str:
     """The folder of a set, which is unpacked from the archives in the folder HBA_DATA where it is missing."""
-    folder, archives = work / "sets" / name, Path(os.environ.get(DATA_FOLDER, ""))
-    if name == DIGITS or folder.exists():
-        return DIGITS if name == DIGITS else str(folder)
-    path = archives / (f"{CIFAR_FOLDER}.tar.xz" if name == CIFAR else f"beds/{name}.tar.xz")
-    unpacked = folder.with_name(f"{name}.part")
-    try:
-        with tarfile.open(path) as archive:
-            archive.extractall(unpacked, filter=first_of_each_class if name == CIFAR else "data")
-    except (OSError, tarfile.TarError) as error:
-        raise DataError(f"the set {name} cannot be unpacked, set {DATA_FOLDER} to its folder: {error}") from None
-    (unpacked if name == CIFAR else unpacked / name).rename(folder)
-    shutil.rmtree(unpacked, ignore_errors=True)
+    if name == DIGITS:
+        return DIGITS
+    folder = work / "sets" / name
+    if name == CIFAR:
+        return unpacked(folder, f"{CIFAR_FOLDER}.tar.xz", first_of_each_class)
+    return unpacked(folder, f"beds/{name}.tar.xz", "data", inside=name)
+
+
+def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
+    """What lies `inside` an archive, as the folder; kept: a filter of tarfile."""
+    if not folder.exists():
+        part = folder.with_name(f"{folder.name}.part")
+        try:
+            with tarfile.open(Path(os.environ.get(DATA_FOLDER, "")) / archive) as opened:
+                opened.extractall(part, filter=kept)
+        except (OSError, tarfile.TarError) as error:
+            what = f"the set {folder.name} cannot be unpacked, set {DATA_FOLDER} to its folder: {error}"
+            raise DataError(what) from None
+        (part / inside).rename(folder)
+        shutil.rmtree(part, ignore_errors=True)
     return str(folder)
 
 
