@@ -220,7 +220,7 @@ class AutoRun:
                 against=against,
                 network=self.own.get("network"),
                 out=folder,
-                resume=folder.is_dir() and any(folder.iterdir()),
+                resume=(folder / RESULTS_NAME).exists(),
                 jobs=None if self.cluster else record.n_jobs,
                 cluster=self.cluster,
                 keep_network=True,
