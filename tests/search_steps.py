@@ -15,7 +15,7 @@ from hba.hypernet import HyperNetwork
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy_search.config import SearchConfig
-from hba.preprocessing import Baseline, Preprocessing, Standardize
+from hba.preprocessing import Baseline, Preprocessing
 
 
 def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
@@ -27,7 +27,7 @@ def begun(
 ) -> tuple[ImageTask, Any]:
     """A task, and the beginning of the algorithm on it."""
     config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
-    preprocessing = Preprocessing(Standardize.of(data.train), Baseline(), 8)
+    preprocessing = Preprocessing.of(data.train, Baseline())
     task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
     networks = named_networks(config.model, 2, seed=0) if network is None else equal_networks(network)
     return task, config.algorithm.begin(task, networks)

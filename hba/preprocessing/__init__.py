@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -70,40 +71,30 @@ def network_input_size(data: Images, baseline: Baseline) -> int:
 
 
 @dataclass(frozen=True)
-class Standardize:
-    """(x - mean) / std per channel, for images (B, C, H, W) in [0, 1]; mean and std of shape (1, C, 1, 1)."""
-
-    mean: Tensor
-    std: Tensor
-
-    @staticmethod
-    def of(data: Images, colors: tuple[Colors, Colors] | None = None) -> "Standardize":
-        """With the mean and standard deviation of these images by channel, or with others, on their device."""
-        found = colors or data.mean_and_std()
-        return Standardize(*(torch.tensor(color, device=data.device)[None, :, None, None] for color in found))
-
-    def __call__(self, images: Tensor) -> Tensor:
-        return (images - self.mean) / self.std
-
-
-@dataclass(frozen=True)
 class Preprocessing:
     """Standardization and the dataset's baseline augmentation.
 
-    image_size: side of the network's input in pixels; only a random resized crop changes the size of images.
+    mean, std (1, C, 1, 1): of images in [0, 1], by channel. image_size: side of the network's input in pixels; only a
+    random resized crop changes the size of images.
     """
 
-    standardize: Standardize
+    mean: Tensor
+    std: Tensor
     baseline: Baseline
     image_size: int
 
     @staticmethod
     def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
-        """The preprocessing for these training images. colors: mean and standard deviation, instead of theirs."""
+        """The preprocessing for these training images, on their device. colors: mean and std, instead of theirs."""
         for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
             if getattr(baseline, name) and data.n_channels not in n_channels:
                 raise SettingsError(f"{name} is for images in color, got {data.n_channels} channels; set it to 0")
-        return Preprocessing(Standardize.of(data, colors), baseline, network_input_size(data, baseline))
+        found = colors or data.mean_and_std()
+        mean, std = (torch.tensor(color, device=data.device)[None, :, None, None] for color in found)
+        return Preprocessing(mean, std, baseline, network_input_size(data, baseline))
+
+    def standardize(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2)."""
@@ -142,22 +133,16 @@ def uniform_draws(
     batch: int, shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device, *limits: float
 ) -> Tensor:
     """Draws (B, *shape) from U(0, 1), or between two limits."""
-
-    def drawn(n: int) -> Tensor:
-        numbers = torch.empty(n, *shape, device=device)
-        return numbers.uniform_(*limits, generator=generator)
-
-    return draw_then_shard(batch, drawn)
+    return draw_then_shard(
+        batch, lambda n: torch.empty(n, *shape, device=device).uniform_(*limits, generator=generator)
+    )
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
     """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
-    batch, channels, height, width = images.shape
-    device = images.device
-    places = 2 * padding + 1
-    offsets = draw_then_shard(
-        batch, lambda n: torch.randint(places, (2, n, 1), generator=generator, device=device), dim=1
-    )
+    (batch, channels, height, width), device = images.shape, images.device
+    options: Any = {"generator": generator, "device": device}
+    offsets = draw_then_shard(batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]

@@ -18,7 +18,7 @@ from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.data.reading import printable, read_image
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
-from hba.preprocessing import Baseline, Preprocessing, Standardize
+from hba.preprocessing import Baseline, Preprocessing
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
@@ -64,19 +64,20 @@ class NetworkInfo(pydantic.BaseModel):
 class FromPixels(nn.Module):
     """A network with its standardization: logits (N, classes) of images uint8 (N, C, S, S)."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, network: nn.Module, info: NetworkInfo) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.input_size = network, info.input_size
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
         # All that measuring depends on: a random resized crop is a center crop then.
-        self.input_size, is_cropped = info.input_size, info.input_size != info.image_size
-        self.baseline = Baseline(random_resized_crop=is_cropped)
+        self.baseline = Baseline(random_resized_crop=info.input_size != info.image_size)
 
     def forward(self, images: Tensor) -> Tensor:
-        standardize = Standardize(self.get_buffer("mean"), self.get_buffer("std"))
-        inputs = Preprocessing(standardize, self.baseline, self.input_size).measure(as_floats(images))
-        logits: Tensor = self.network(inputs)
+        preprocessing = Preprocessing(self.mean, self.std, self.baseline, self.input_size)
+        logits: Tensor = self.network(preprocessing.measure(as_floats(images)))
         return logits
 
 
@@ -93,14 +94,14 @@ class KeptNetwork(NamedTuple):
     ) -> "KeptNetwork":
         """The network is moved to the CPU. data: as the training had them. training: its model, policy and seed."""
         prepared = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
-        images, colors = data.test.opened(), prepared.standardize
+        images = data.test.opened()
         info = NetworkInfo(
             classes=tuple(map(printable, data.class_names)),
             image_size=data.train.image_size,
             input_size=prepared.image_size,
             channels=data.train.n_channels,
-            mean=tuple(colors.mean.flatten().tolist()),
-            std=tuple(colors.std.flatten().tolist()),
+            mean=tuple(prepared.mean.flatten().tolist()),
+            std=tuple(prepared.std.flatten().tolist()),
             several_labels=is_multi_label(data.train.labels),
             levels=config.levels,
             test_error_percent=test.error_percent,
@@ -164,10 +165,9 @@ class TrainedNetwork:
     module: Callable[[Tensor], Tensor]
 
     def __repr__(self) -> str:
-        size, error = self.info.image_size, self.info.test_error_percent
-        return (
-            f"TrainedNetwork({self.info.model}, {len(self.classes)} classes, {size}x{size}, test error {error:.2f} %)"
-        )
+        info, size = self.info, f"{self.info.image_size}x{self.info.image_size}"
+        error = f"test error {info.test_error_percent:.2f} %"
+        return f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size}, {error})"
 
     @property
     def classes(self) -> tuple[str, ...]:

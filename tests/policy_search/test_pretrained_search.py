@@ -52,8 +52,8 @@ def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that
     for settings, expected in cases:
         config = SearchConfig.make({**SETTINGS, "data": "small", "pretrained": weights, **settings})
         context = ImageSearchContext.of(config, data, start=config.network_start())
-        standardize = context.task.preprocessing.standardize
-        np.testing.assert_allclose([standardize.mean.flatten(), standardize.std.flatten()], expected, rtol=1e-4)
+        prepared = context.task.preprocessing
+        np.testing.assert_allclose([prepared.mean.flatten(), prepared.std.flatten()], expected, rtol=1e-4)
 
 
 RESUMED: dict[str, Any] = {

@@ -13,11 +13,11 @@ from small_trainings import Answers
 from torch import Tensor, nn
 
 from hba.data import LabelledImages
-from hba.preprocessing import Standardize
+from hba.preprocessing import Baseline, Preprocessing
 from hba.training.criterion import error_share, mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure
 
-PLAIN = Standardize(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1))
+PLAIN = Preprocessing(torch.zeros(1, 3, 1, 1), torch.ones(1, 3, 1, 1), Baseline(), 8).measure
 
 
 def data_with_labels(labels: list[int]) -> LabelledImages:
