@@ -10,8 +10,7 @@ from common.tasks import SearchTask, TrainingTask
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.errors import SettingsError
-from hba.policy_evaluation.baseline_augmentations import middle
-from hba.policy_evaluation.baselines import BASELINES, row_configs
+from hba.policy_evaluation.baselines import BASELINES, middle, row_configs
 from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation

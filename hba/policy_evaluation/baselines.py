@@ -4,12 +4,13 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import SGD, SGDS
@@ -18,13 +19,12 @@ from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import COMMON_CHANNELS
-from hba.policy_evaluation.baseline_augmentations import middle, respread, start
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.recipes import RECIPE, RECIPES, of_torchvision
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import is_of_text
+from hba.schedule.summary import is_of_text, start_logits
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import network_of
@@ -82,6 +82,39 @@ def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
     policies = {"cifar10": "cifar10", "cifar100": "cifar10", "svhn": "svhn", "svhn-full": "svhn"}
     policy = policies.get(config.baseline_like or config.data, "imagenet")
     return config, ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment"))
+
+
+def start(schedule: Schedule) -> Schedule:
+    """The policy that the search of this schedule started from, in every epoch, with the mean spread of the schedule.
+
+    Where the start is not recorded, it is `middle`.
+    """
+    logits = start_logits(schedule)
+    return middle(schedule) if logits is None else _of_logits(schedule, logits)
+
+
+def middle(schedule: Schedule) -> Schedule:
+    """In every epoch all probabilities 0.5, all magnitudes in the middle of their range, and the mean spread.
+
+    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the space's own probabilities.
+    """
+    return _of_logits(schedule, schedule.space.initial(0.5))
+
+
+def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
+    values = schedule.space.decode(logits.double())[None].numpy()
+    return replace(schedule, values=values, spread=schedule.averaged().spread)
+
+
+def respread(schedule: Schedule, spread: float | None) -> Schedule:
+    """The schedule with another spread, as by Schedule.with_spread; None changes nothing.
+
+    It applies to probabilities too, unless the schedule spreads magnitudes alone.
+    """
+    if spread is None:
+        return schedule
+    of_probabilities = schedule.spread[:, schedule.space.probability_columns(torch.device("cpu")).numpy()]
+    return schedule.with_spread(spread, probabilities=bool(of_probabilities.any() or not schedule.spread.any()))
 
 
 def _always(augmentation: Augmentation) -> Make:

@@ -29,8 +29,7 @@ from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import DivergedError, SettingsError
 from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors, number_of_jobs, tensors_of
 from hba.executors.ray_executor import check_one_way, connected, executor_for
-from hba.policy_evaluation.baseline_augmentations import respread
-from hba.policy_evaluation.baselines import AGAINST, Baseline, RowConfig, check_rows, named_rows, row_configs
+from hba.policy_evaluation.baselines import AGAINST, Baseline, RowConfig, check_rows, named_rows, respread, row_configs
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
 from hba.policy_evaluation.leakage import leakage_reports, settings_of
 from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results

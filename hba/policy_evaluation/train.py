@@ -12,7 +12,7 @@ from hba.data.load import AnyDataset
 from hba.distributed.process_info import check_single_process
 from hba.errors import HbaError, HbaWarning, SettingsError
 from hba.exports.export import export
-from hba.policy_evaluation.baseline_augmentations import respread
+from hba.policy_evaluation.baselines import respread
 from hba.policy_evaluation.evaluation import evaluate
 from hba.report.results import RESULTS_NAME
 from hba.schedule.library import POLICY_NAME, load_policy

@@ -11,7 +11,7 @@ from tuned_schedules import OTHERS, POLICY, both
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
-from hba.policy_evaluation.baseline_augmentations import (
+from hba.policy_evaluation.baselines import (
     middle,
     respread,
     start,

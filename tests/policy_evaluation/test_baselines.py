@@ -15,8 +15,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.policy_evaluation.baseline_augmentations import middle
-from hba.policy_evaluation.baselines import AGAINST, BASELINES, RowConfig, named_rows, row_configs
+from hba.policy_evaluation.baselines import AGAINST, BASELINES, RowConfig, middle, named_rows, row_configs
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
