@@ -8,7 +8,7 @@ import torch
 from search_problems import small_config, small_data
 from torch import Tensor, nn
 
-from hba.algorithms.state import equal_networks, named_networks
+from hba.algorithms.state import named_networks
 from hba.algorithms.task import ImageTask
 from hba.data import SearchData
 from hba.hypernet import HyperNetwork
@@ -29,7 +29,7 @@ def begun(
     config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
     preprocessing = Preprocessing.of(data.train, Baseline())
     task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
-    networks = named_networks(config.model, 2, seed=0) if network is None else equal_networks(network)
+    networks = named_networks(config.model, 2, seed=0) if network is None else lambda member: copy.deepcopy(network)
     return task, config.algorithm.begin(task, networks)
 
 

@@ -16,14 +16,14 @@ from hba.algorithms.task import ImageTask, Task
 from hba.algorithms.update_schedule import UpdateSchedule
 
 
-def _by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
+def by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
     return MappingProxyType({algorithm.name: algorithm for algorithm in algorithms})
 
 
-PAPER_ALGORITHMS = _by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
+PAPER_ALGORITHMS = by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
 """The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
 _OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
-ALGORITHMS = _by_name(Race, Lookahead, Hypergradient, *_OTHERS)
+ALGORITHMS = by_name(Race, Lookahead, Hypergradient, *_OTHERS)
 """By name."""
 
 __all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]

@@ -24,12 +24,11 @@ from torch.optim import Adam, Optimizer, RMSprop
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.task import Task
-from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule, largest_stride
+from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule
 from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
 from hba.data.loader import BatchStream
 from hba.errors import SettingsError
-from hba.operations import Operation
 from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
@@ -38,8 +37,6 @@ from hba.utils.devices import device_constant
 from hba.utils.settings import DefaultText, words
 
 LambdaOptimizer = Literal["adam", "rmsprop"]
-RMSPROP_DECAY = 0.99
-"""Decay rate of the mean squared gradient, PyTorch's default."""
 SHARED = ("geometric probabilities", "color probabilities", "geometric magnitudes", "color magnitudes")
 """Geometric are operations that uncover pixels, Cutout included; color are all others."""
 HALF: Final = "half"
@@ -114,7 +111,7 @@ class LambdaSteps(Algorithm):
 
     @property
     def update_schedule(self) -> UpdateSchedule:
-        stride = largest_stride(self.lambda_learning_rate, self.strength_learning_rate)
+        stride = self.lambda_learning_rate + (1 + OF_OPERATION) * self.strength_learning_rate
         return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
 
     def check(self, config: CommonSearchConfig) -> None:
@@ -134,17 +131,15 @@ class LambdaSteps(Algorithm):
         offsets = torch.zeros(len(directions(task.space, lam.device)), device=lam.device, requires_grad=True)
         log_spread = torch.zeros((), device=lam.device, requires_grad=True)
         shared_optimizer = self.optimizer_of([offsets, log_spread], self.strength_learning_rate)
-        return LambdaMover(
-            start=lam.detach().clone(),
-            optimizer=self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate),
-            val_stream=task.val_stream(val_batch_size_of(self.val_batch_size, task.config.batch_size)),
-            strength=SharedDirections(offsets, log_spread, shared_optimizer),
-        )
+        optimizer = self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate)
+        val_stream = task.val_stream(val_batch_size_of(self.val_batch_size, task.config.batch_size))
+        strength = SharedDirections(offsets, log_spread, shared_optimizer)
+        return LambdaMover(lam.detach().clone(), optimizer, val_stream, strength)
 
     def optimizer_of(self, leaves: list[Tensor], learning_rate: float) -> Optimizer:
         """The optimizer that lambda_optimizer names. RMSprop, without momentum, ignores lambda_betas."""
         if self.lambda_optimizer == "rmsprop":
-            return RMSprop(leaves, lr=learning_rate, alpha=RMSPROP_DECAY)
+            return RMSprop(leaves, lr=learning_rate, alpha=0.99)
         return Adam(leaves, lr=learning_rate, betas=self.lambda_betas)
 
     def is_lambda_time(self, state: GradientState[L]) -> bool:
@@ -221,17 +216,11 @@ def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = to
         is_color = not slot.operation.uses_fill
         rows[int(is_color), slot.probability] = 1
         if slot.magnitude is not None:
-            rows[2 + is_color, slot.magnitude] = _away(slot.operation, slot.copy)
+            end, (low, high) = strong_end(slot.operation, slot.copy), slot.operation.magnitude_range or (0, 0)
+            rows[2 + is_color, slot.magnitude] = 0 if end is None or low == high else 1 if end == high else -1
     if n_counts:
         rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
     return rows.to(device, dtype)
-
-
-def _away(operation: Operation, copy: int) -> int:
-    """1 if a growing logit takes the magnitude away from doing nothing, -1 if towards it, 0 if unknown."""
-    assert operation.magnitude_range is not None
-    end, (low, high) = strong_end(operation, copy), operation.magnitude_range
-    return 0 if end is None or low == high else 1 if end == high else -1
 
 
 def val_batch_size_of(val_batch_size: int | str | None, batch_size: int) -> int:

@@ -49,14 +49,11 @@ def gaps(task: ImageTask, network: nn.Module) -> Tensor:
     share = (labels.float() if is_multi_label(labels) else nn.functional.one_hot(labels).float()).mean(dim=0)
     guessing = (2 * share * (1 - share)).mean() if is_multi_label(labels) else 1 - share.square().sum()
     learned = (guessing - before.mean()).clamp(min=0)
-    found = []
-    for one in task.space.operations:
-        if one.stage == "symmetry":
-            cost = (doubts(*logits_of(task, network, one)) - before) / learned
-            found.append(
-                torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5]).nan_to_num(torch.inf, torch.inf, torch.inf)
-            )
-    return torch.stack(found) if found else before.new_zeros(0, 2)
+    found = before.new_zeros(0, 2)
+    for one in [operation for operation in task.space.operations if operation.stage == "symmetry"]:
+        cost = (doubts(*logits_of(task, network, one)) - before) / learned
+        found = torch.cat([found, torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5])[None]])
+    return found.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 
 def calibrated(logits: Tensor, labels: Tensor) -> Tensor:

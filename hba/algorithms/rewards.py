@@ -75,12 +75,9 @@ def advantages_of(rewards: Tensor, draws: int) -> Tensor:
 
 def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
     """By one pass in forward mode (B,). Raises SettingsError if a layer has no forward-mode derivative."""
-
-    def of_part(images: Tensor, labels: Tensor) -> Tensor:
-        return jvp(lambda moved: losses(moved, images, labels), (dict(weights),), (dict(direction),))[1]
-
+    at, along = dict(weights), dict(direction)
     with torch.no_grad(), differentiable_attention(), forward_mode("an exact reward", "reward_derivative difference"):
-        return torch.cat([of_part(*part) for part in parts])
+        return torch.cat([jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1] for part in parts])
 
 
 def central_differences(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hba.distributed.collectives import mean
 from hba.policy.draw import SampleTrace
@@ -46,11 +47,11 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
         wanted = torch.arange(space.max_count, device=rewards.device) < batch.walk.count
         unexpected = wanted.to(batch.values) - batch.values[:, columns.counts]
         score[:, columns.counts] = unexpected * _steps_asked(space, batch.walk)
-    score[:, columns.probability] = (
-        batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
-    ) * batch.walk.visited
-    # The column after the last is of slots without a magnitude.
-    score[:, columns.magnitude] = _of_magnitudes(space, batch) / batch.sigma * batch.walk.fired
+    surprise = batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
+    score[:, columns.probability] = surprise * batch.walk.visited
+    # The column after the last is of slots without a magnitude, whose noise is 0.
+    noise = pad(batch.noise, (0, 1))[:, columns.magnitude]
+    score[:, columns.magnitude] = noise / batch.sigma * batch.walk.fired
     if batch.regularizers is not None:
         score[:, batch.regularizers] = batch.noise[:, batch.regularizers] / batch.sigma
     return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
@@ -83,9 +84,3 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:
     """Which of the decisions on one more operation were made (B, max_count): all until the image had K."""
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count
-
-
-def _of_magnitudes(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
-    """The noise on each slot's magnitude (B, number of slots), 0 where it has none."""
-    padded = torch.cat([batch.noise, batch.noise.new_zeros(len(batch.noise), 1)], dim=1)
-    return padded[:, space.slot_columns(batch.noise.device).magnitude]

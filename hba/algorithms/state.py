@@ -17,7 +17,6 @@ from hba.hypernet import HyperNetwork, TunedRates
 from hba.models import build_model
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.criterion import error_share, loss_of
-from hba.training.custom_network import check_trainable
 from hba.training.optim import Plateau
 from hba.utils.seeding import derived_seed
 
@@ -33,12 +32,6 @@ def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Netw
         return build_model(model, n_classes, derived_seed(seed, label), *further)
 
     return network
-
-
-def equal_networks(network: nn.Module) -> Networks:
-    """Copies of the user's own network. Raises SettingsError if it has no parameters to train."""
-    check_trainable(network)
-    return lambda member: copy.deepcopy(network)
 
 
 @dataclass(kw_only=True)

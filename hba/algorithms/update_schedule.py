@@ -19,11 +19,6 @@ OF_OPERATION = 0.5
 """By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
 
 
-def largest_stride(own: float, shared: float) -> float:
-    """Approximate largest move of a hyperparameter in one step, given its own and the shared learning rate."""
-    return own + (1 + OF_OPERATION) * shared
-
-
 @dataclass(frozen=True)
 class UpdateSchedule:
     """in_a_row policy steps follow every train_steps training steps after the warm-up.

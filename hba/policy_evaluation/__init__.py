@@ -6,14 +6,5 @@ from hba.policy_evaluation.evaluation import evaluate
 from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow
 from hba.report.verdict import Verdict
 
-__all__ = [
-    "BASELINES",
-    "RESULTS_NAME",
-    "EvaluationCallback",
-    "EvaluationPlan",
-    "EvaluationResult",
-    "EvaluationRow",
-    "TensorBoardLogger",
-    "Verdict",
-    "evaluate",
-]
+__all__ = ["BASELINES", "RESULTS_NAME", "EvaluationCallback", "EvaluationPlan", "EvaluationResult", "EvaluationRow"]
+__all__ += ["TensorBoardLogger", "Verdict", "evaluate"]

@@ -17,14 +17,7 @@ from hba.data.images import EvaluationData, LabelledImages, LazySplit
 from hba.data.labels import error_note
 from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data, name_of_dataset
 from hba.data.reading import save_left_out
-from hba.distributed.collectives import (
-    broadcast_from_rank0,
-    check_alike,
-    local_device,
-    rank0_first,
-    rank0_only,
-    share_tensors,
-)
+from hba.distributed import collectives
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import DivergedError, SettingsError
 from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors, number_of_jobs, tensors_of
@@ -106,33 +99,32 @@ def evaluate(
     check_one_way(jobs, cluster)
     check_data(data, EvaluationData)
     if isinstance(network, nn.Module):
-        share_tensors(network.state_dict().values())
+        collectives.share_tensors(network.state_dict().values())
     own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
     used, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
     # Before images are read. A cluster has its own devices.
-    device = local_device(used.device) if cluster is None else None
+    device = collectives.local_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, used.network_start())
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     if keep_network and out is None:
         raise SettingsError("keep_network needs out, the folder to keep the network in")
     folder = Path(out) if out is not None and is_first() else None
-    with rank0_only(run_lock(folder)), connected(cluster) as machines:
-        stored = broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
+    with collectives.rank0_only(run_lock(folder)), connected(cluster) as machines:
+        stored = collectives.broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
         images = _read_and_check(data, rows, callback)
         check_batch_size(settings, len(images.train))
         schedules = {name: row for name, row in named.items() if isinstance(row, Schedule)}
         in_memory = not isinstance(data, str | Path | None)
         searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
-        notes = (*inherited, *images.facts, *filter(None, [error_note(images.train.labels)]))
-        notes = (*notes, *_notes_on_start(images, rows[0]), *(one.warning for one in searched if one.warning))
-        notes = (*notes, *filter(None, [used.baseline_note()]))
+        facts = (*inherited, *images.facts, error_note(images.train.labels), _note_on_start(images, rows[0]))
+        notes = tuple(filter(None, (*facts, *(one.warning for one in searched), used.baseline_note())))
         run = Evaluation(used, rows, images, searched, folder, stored)
         if size() > 1:
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
-            check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
+            collectives.check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
         return _train_all(run, respread(main, used.spread), executor, callback, notes, keep_network=keep_network)
@@ -147,7 +139,7 @@ def _read_and_check(data: object, rows: Sequence[RowConfig], callback: Evaluatio
         dataset: Any = data if is_dataset(data) else None
         read = partial(load_evaluation_data, config, callback.images_read, dataset, with_val=config.with_val)
         # Several downloads would write over each other.
-        images = rank0_first(read) if config.download else read()
+        images = collectives.rank0_first(read) if config.download else read()
     images = images if own_network is not None else images.in_color()
     with single_process():
         if own_network is not None:
@@ -157,13 +149,13 @@ def _read_and_check(data: object, rows: Sequence[RowConfig], callback: Evaluatio
     return images
 
 
-def _notes_on_start(data: EvaluationData, row: RowConfig) -> tuple[str, ...]:
+def _note_on_start(data: EvaluationData, row: RowConfig) -> str | None:
     """A note on pretrained weights, which are loaded to try them; SettingsError where they do not fit."""
     if row.start is None:
-        return ()
+        return None
     with single_process():
-        network = network_of(row.config, data, 0, start=row.start)
-        return (f"{row.start.note(network)} Every training starts so, whatever its seed.",)
+        note = row.start.note(network_of(row.config, data, 0, start=row.start))
+    return f"{note} Every training starts so, whatever its seed."
 
 
 def _train_all(
@@ -182,7 +174,7 @@ def _train_all(
     folder, stored, missing = run.folder, run.stored, run.missing()
     first, is_trained = run.config.first_seed, run.config.first_seed in run.result.rows[0].seeds
     if is_trained and keep_network:
-        keep_network = broadcast_from_rank0(lambda: folder is not None and not is_kept(folder))
+        keep_network = collectives.broadcast_from_rank0(lambda: folder is not None and not is_kept(folder))
         missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
     if missing and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)

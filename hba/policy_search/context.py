@@ -1,5 +1,6 @@
 """Everything that a search is made of before its first step, and what differs between images and text."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 from hba.algorithms import ImageTask, SearchState
-from hba.algorithms.state import Networks, equal_networks, named_networks
+from hba.algorithms.state import Networks, named_networks
 from hba.algorithms.task import Task
 from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData, hashes_of
@@ -210,7 +211,7 @@ def _networks(
     if config.pretrained is not None:
         raise SettingsError("pretrained has no effect on a network of your own; load its weights, and omit pretrained")
     CustomNetwork(network).check_takes(data.train, image_size, n_classes)
-    return equal_networks(network)
+    return lambda member: copy.deepcopy(network)
 
 
 def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace, networks: Networks) -> None:

@@ -36,9 +36,7 @@ class Hyperparameter:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        is_range = (
-            math.isfinite(self.high - self.low) and self.low < self.high and self.low <= self.initial <= self.high
-        )
+        is_range = 0 < self.high - self.low < math.inf and self.low <= self.initial <= self.high
         is_scale = self.scale == "linear" or (self.scale == "log" and self.low > 0)
         if not (all(self.name.split(".")) and is_range and is_scale):
             range_ = "a finite range that ascends and holds its initial value, and a scale, linear, or log above 0"

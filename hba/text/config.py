@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning
+from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning, by_name
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import AtLeastZero
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
@@ -44,23 +44,17 @@ class TextDeltaStn(DeltaSelfTuning):
     warm_up_epochs: AtLeastZero = 1
 
 
-TEXT_ALGORITHMS: Mapping[str, type[Hypergradient]] = {
-    algorithm.name: algorithm for algorithm in (TextStn, TextDeltaStn)
-}
-OF_IMAGES = (
-    *("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share", "strength_learning_rate"),
-)
+TEXT_ALGORITHMS = by_name(TextStn, TextDeltaStn)
+OF_IMAGES = ("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share", "strength_learning_rate")
 """Settings of these algorithms that need images or operations."""
-
-
-def _absolute(path: Any) -> Any:
-    return str(Path(path).resolve()) if isinstance(path, str | Path) else path
 
 
 class TextTrainingConfig(Settings):
     """Settings that a search and an evaluation on text share."""
 
-    data: Annotated[str, BeforeValidator(_absolute)]
+    data: Annotated[
+        str, BeforeValidator(lambda path: str(Path(path).resolve()) if isinstance(path, Path | str) else path)
+    ]
     """Folder of text: train.txt, valid.txt and test.txt, words between blanks."""
     vocabulary_size: Annotated[int, Field(ge=3)] = 10_000
     """Most words that the model knows, the most frequent ones of the training text; <unk> stands for all others."""

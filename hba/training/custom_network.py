@@ -35,7 +35,8 @@ class CustomNetwork:
         """A network for the training with this seed.
 
         weights_seed: of torch's default generator while a function makes the network, so a function that ignores its
-        argument still makes the same network for the same seed. Raises SettingsError if there is nothing to train.
+        argument still makes the same network for the same seed. Raises SettingsError if there is nothing to train, or
+        a layer has no weights yet.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -48,7 +49,10 @@ class CustomNetwork:
                 network = self.given(seed)
         if not isinstance(network, nn.Module):
             raise SettingsError(f"the function network must return an nn.Module, got {type(network).__name__}")
-        check_trainable(network)
+        if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
+            raise SettingsError("the network has lazy layers without weights; call it once on its first images before")
+        if not any(parameter.requires_grad for parameter in network.parameters()):
+            raise SettingsError("the network must have parameters to train, and has none or all are frozen")
         return network
 
     @property
@@ -81,14 +85,6 @@ class CustomNetwork:
         except Exception as error:
             what = f"images of shape {shape} in {n_classes} classes"
             raise SettingsError(f"the network {self.name} cannot be trained on {what} ({reason_of(error)})") from None
-
-
-def check_trainable(network: nn.Module) -> None:
-    """Raise SettingsError for a network that has nothing to train, or whose layers have no weights yet."""
-    if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
-        raise SettingsError("the network has lazy layers without weights; call it once on its first images before")
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise SettingsError("the network must have parameters to train, and has none or all are frozen")
 
 
 def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,9 +13,10 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LR
 from hba.config.training import PLATEAU, TrainingConfig
 
 MOMENTUM = 0.9
-DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = MappingProxyType(
-    {"step": (0.1, (3, 6, 8), 9), "step-fifth": (0.2, (3, 6, 9), 10)}
-)
+DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = {
+    "step": (0.1, (3, 6, 8), 9),
+    "step-fifth": (0.2, (3, 6, 9), 10),
+}
 """By schedule that drops, its factor, where it drops, and in which parts of the training that is counted.
 
 step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's public
@@ -26,13 +26,11 @@ code).
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 """Tensors, or groups of them with settings of their own, as torch.optim takes them."""
 
-OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = MappingProxyType(
-    {
-        "sgd": partial(SGD, momentum=MOMENTUM, nesterov=True, foreach=True),
-        "sgd-classical": partial(SGD, momentum=MOMENTUM, foreach=True),
-        "adamw": AdamW,
-    }
-)
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
+    "sgd": partial(SGD, momentum=MOMENTUM, nesterov=True, foreach=True),
+    "sgd-classical": partial(SGD, momentum=MOMENTUM, foreach=True),
+    "adamw": AdamW,
+}
 """By name, a function of parameters, lr and weight_decay: SGD with Nesterov momentum 0.9, with classical momentum 0.9
 (as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). All weights decay.
 foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster.

@@ -30,7 +30,7 @@ COLOR = 3
 """Channels of images that are read from files."""
 
 
-class NetworkInfo(pydantic.BaseModel):
+class NetworkInfo(pydantic.BaseModel, frozen=True):
     """What network.json says of network.pt.
 
     format: `export` for a program of torch.export, `state dict` for the weights of a network that it cannot write.
@@ -38,8 +38,6 @@ class NetworkInfo(pydantic.BaseModel):
     which the network takes. mean, std: by channel, in [0, 1]. levels: as the setting has them. policy: the row of the
     evaluation. hba, torch: versions.
     """
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     format_version: Literal[1] = 1
     format: Literal["export", "state dict"] = "export"
@@ -149,9 +147,9 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
             node.meta.pop("stack_trace", None)
         torch.export.save(program, content)
         found, run = module(some), program.module()
-        for one in (run(some), torch.cat([run(image[None]) for image in some])):
-            if not torch.allclose(one, found, rtol=1e-3, atol=1e-3):
-                raise ValueError("the exported program computes something else")
+        together, alone = run(some), torch.cat([run(image[None]) for image in some])
+        if not all(torch.allclose(one, found, rtol=1e-3, atol=1e-3) for one in (together, alone)):
+            raise ValueError("the exported program computes something else")
     return content.getvalue()
 
 
@@ -191,12 +189,18 @@ class TrainedNetwork:
         channel is repeated for a network of color images. DataError for an image that cannot be read, and for images of
         another size.
         """
-        paths, size = [images] if isinstance(images, str | Path) else images, measure_batch_size(self.info.image_size)
-        if isinstance(paths, Sequence):
-            parts = (paths[first : first + size] for first in range(0, len(paths), size))
+        given, side = [images] if isinstance(images, str | Path) else images, self.info.image_size
+        size, shape = measure_batch_size(side), (self.info.channels, side, side)
+        if isinstance(given, Sequence):
+            parts = (given[first : first + size] for first in range(0, len(given), size))
             batches: Iterable[Tensor] = (torch.stack([self._read(path) for path in part]) for part in parts)
         else:
-            batches = self._checked(paths).split(size)
+            tensor = checked_images(given)
+            tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], shape[0]) == (1, COLOR) else tensor
+            if tensor.shape[1:] != shape:
+                expected = ", ".join(map(str, shape))
+                raise DataError(f"images must have the shape (N, {expected}), got {tuple(tensor.shape)}")
+            batches = tensor.split(size)
         logits = torch.cat([torch.zeros(0, len(self.classes)), *map(self.module, batches)])
         return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
 
@@ -205,13 +209,6 @@ class TrainedNetwork:
             return self.read(path)
         except DataError as error:
             raise DataError(f"cannot read the image {path}: {error}; leave it out") from None
-
-    def _checked(self, images: Any) -> Tensor:
-        tensor, shape = checked_images(images), (self.info.channels, *[self.info.image_size] * 2)
-        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], shape[0]) == (1, COLOR) else tensor
-        if tensor.shape[1:] != shape:
-            raise DataError(f"images must have the shape (N, {', '.join(map(str, shape))}), got {tuple(tensor.shape)}")
-        return tensor
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
@@ -227,10 +224,9 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
         raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them by hba train POLICY DIR --out RUN")
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
-    except pydantic.ValidationError as error:
-        raise RunError(f"{described} is not of this version of hba, {VERSION}: {first_problem(error)}") from None
     except (OSError, ValueError) as error:
-        raise RunError(f"{described} cannot be read: {reason_of(error)}") from None
+        problem = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
+        raise RunError(f"{described} must be of this version of hba, {VERSION}: {problem}") from None
     if info.format == "export":
         try:
             # Of a path that does not end in .pt2, PyTorch would print a warning.
