@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretraine
 may have moved; their hashes identify them."""
 
 
+@dataclass
 class Evaluation:
     """An evaluation between its checks and its end, which writes results.json after each training.
 
@@ -29,35 +31,32 @@ class Evaluation:
     everything so far.
     """
 
-    def __init__(
-        self,
-        config: EvaluationConfig,
-        rows: tuple[RowConfig, ...],
-        data: EvaluationData,
-        searched: tuple[LeakageReport, ...],
-        folder: Path | None,
-        stored: EvaluationResult | None,
-    ) -> None:
-        self.config, self.rows, self.data, self.folder, self.stored = config, rows, data, folder, stored
-        self._began = time.monotonic()
-        trained = {row.name: row for row in stored.rows} if stored else {}
-        prints = {"training": data.train.fingerprint()}
+    config: EvaluationConfig
+    rows: tuple[RowConfig, ...]
+    data: EvaluationData
+    searched: tuple[LeakageReport, ...]
+    folder: Path | None
+    stored: EvaluationResult | None
+
+    def __post_init__(self) -> None:
+        self._began, train, stored = time.monotonic(), self.data.train, self.stored
+        rows = {row.name: EvaluationRow(name=row.name, definition=row.definition) for row in self.rows}
+        prints = {"training": train.fingerprint()}
         kept: Any = {"test_images": 0, "skipped_images": 0, "fingerprints": prints, "environment": {}}
         if stored:
-            check_same("training images", stored.fingerprints.get("training"), prints["training"], folder)
+            check_same("training images", stored.fingerprints.get("training"), prints["training"], self.folder)
             kept = {name: getattr(stored, name) for name in (*kept, "wall_seconds")}
-        own_network, start = rows[0].own_network, rows[0].start
+            rows |= {row.name: row for row in stored.rows}
+        own_network, start = self.rows[0].own_network, self.rows[0].start
         self.result = EvaluationResult(
-            class_names=data.class_names,
-            rows=tuple(
-                trained.get(row.name) or EvaluationRow(name=row.name, definition=row.definition) for row in rows
-            ),
-            settings={**config.model_dump(), **({"model": None} if own_network else {})},
-            train_images=len(data.train),
-            searched=searched,
-            own_network=None if own_network is None else own_network.definition,
-            pretrained=None if start is None else start.sha256,
-            error=error_of(data.train.labels),
+            class_names=self.data.class_names,
+            rows=tuple(rows.values()),
+            settings={**self.config.model_dump(), **({"model": None} if own_network else {})},
+            train_images=len(train),
+            searched=self.searched,
+            own_network=own_network and own_network.definition,
+            pretrained=start and start.sha256,
+            error=error_of(train.labels),
             **kept,
         )
 

@@ -19,11 +19,11 @@ from hba.data.loader import as_floats
 from hba.data.reading import printable, read_image
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
+from hba.schedule.file import problem_of
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
 from hba.utils.files import load_tensors, read_text, reason_of, write_atomically, write_text
-from hba.utils.settings import first_problem
 
 NETWORK_NAME, INFO_NAME = "network.pt", "network.json"
 COLOR = 3
@@ -225,8 +225,7 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
     except (OSError, ValueError) as error:
-        problem = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-        raise RunError(f"{described} must be of this version of hba, {VERSION}: {problem}") from None
+        raise RunError(f"{described} must be of this version of hba, {VERSION}: {problem_of(error)}") from None
     if info.format == "export":
         try:
             # Of a path that does not end in .pt2, PyTorch would print a warning.
