@@ -39,7 +39,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
@@ -184,18 +184,15 @@ class Race(Algorithm):
             raise SettingsError("race decides what to apply, and space stn applies all to every image; use lookahead")
         if (n_images := len(task.data.val)) < 2:
             raise SettingsError(f"race needs at least 2 validation images, whose losses it compares, got {n_images}")
-        side = self.side(task.config.side)
+        side, own = self.side(task.config.side), [networks(0), networks(0)]
         if side < task.config.side:
             try:
-                CustomNetwork(networks(0)).check_takes(task.data.train, side, len(task.data.class_names))
+                CustomNetwork(own[0]).check_takes(task.data.train, side, len(task.data.class_names))
             except SettingsError as error:
                 raise SettingsError(f"race trains on smaller images: {error}; set smaller to 1") from None
-
-        def network() -> nn.Module:
-            return networks(0) if side == task.config.side else Resized(networks(0), side)
-
+            own = [Resized(network, side) for network in own]
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
-        learner, of_trunk = (NetworkModel.of(task, network()) for _ in range(2))
+        learner, of_trunk = (NetworkModel.of(task, network) for network in own)
         trunk = Trunk(of_trunk, task.train_stream(), task.generator(), default_generator_state(task.device))
         lam = space.encode(row_of(space, [WALK_GROUP], task.config.start)).float().to(task.device)
         state = RaceState.of(
