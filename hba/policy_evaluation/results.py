@@ -54,8 +54,8 @@ class Evaluation:
             settings={**self.config.model_dump(), **({"model": None} if own_network else {})},
             train_images=len(train),
             searched=self.searched,
-            own_network=own_network and own_network.definition,
-            pretrained=start and start.sha256,
+            own_network=None if own_network is None else own_network.definition,
+            pretrained=None if start is None else start.sha256,
             error=error_of(train.labels),
             **kept,
         )
