@@ -15,7 +15,7 @@ from hba.config.training import CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
 from hba.data.labels import is_multi_label
 from hba.data.load import AnyDataset, find_source
-from hba.data.look import Look, look
+from hba.data.look import look
 from hba.errors import SettingsError
 from hba.policy_choice.record import AutoRecord
 from hba.policy_evaluation.baselines import NONE, named_rows
@@ -106,8 +106,12 @@ def planned(
     extent = extent_of(budget)
     extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
     trainings, start = sum(extent.trainings(n_jobs).values()), (4 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
-    n_images, left = images_of(seen, given), PLANNED_SHARE * budget - start - (time.monotonic() - began)
-    size = training_size(seen, n_images, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own))
+    left = PLANNED_SHARE * budget - start - (time.monotonic() - began)
+    if left <= 0:
+        raise SettingsError(
+            f"the budget must be longer than the start of its processes, {start:.0f} s; give 5m, or more"
+        )
+    size = training_size(seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own))
     lines = [*size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
     if size.seconds * trainings + start > budget:
         lines.append(f"These settings need about {duration(size.seconds * trainings + start)}, so seeds are left out")
@@ -115,7 +119,7 @@ def planned(
         say(line)
     return AutoRecord(
         data=given["data"],
-        n_images=n_images,
+        n_images=size.n_images,
         counts=counts_of(given, given["data"]) if datasets is None else {},
         settings={"baseline": "none", **{name: one for name, one in given.items() if name != "data"}, **size.settings},
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
@@ -135,13 +139,6 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
     labels, n = source.train.labels, len(source.class_names)
     counts = labels.sum(axis=0) if is_multi_label(labels) else np.bincount(labels, minlength=n)
     return dict(zip(source.class_names, counts.tolist(), strict=True))
-
-
-def images_of(seen: Look, given: Mapping[str, Any]) -> int:
-    """How many images there are for training and validation."""
-    if "train_size" not in given:
-        return seen.n_train
-    return min(seen.n_train, given["train_size"] + given.get("val_size", seen.n_val or seen.n_train // 5))
 
 
 def sized(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
     n_jobs = n_threads if jobs is None and device.type == "cpu" else jobs or 1
     trainings = trainings_of(config.algorithm, n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
-    found = training_size(seen, seen.n_train, seconds / trainings, device, max(1, n_threads // n_jobs), known)
+    found = training_size(seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
     return {name: one for name, one in found.settings.items() if name != "epochs"}
 
 

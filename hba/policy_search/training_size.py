@@ -31,8 +31,8 @@ PRETRAINED, PRETRAINED_SIDE, PRETRAINED_EPOCHS = "timm:resnet18.a1_in1k", 128, 8
 """A network for photographs, where its weights are on this machine; the least side, and the least epochs."""
 IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
 """How many images a training sees at least before a larger network pays, in at least and at most so many epochs."""
-FEWEST_EPOCHS = 5
-"""Fewer are refused."""
+FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
+"""With fewer epochs of all images, a part of them is taken for so many epochs; fewer images are refused."""
 STEPS_PER_EPOCH, BATCH_SIZES = 20, (16, 32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """The first for batches of 128, and by the square root of their size for others."""
@@ -47,25 +47,26 @@ Rung = tuple[str, int]
 
 @dataclass(frozen=True)
 class TrainingSize:
-    """settings: those that were chosen, by name. seconds: of one training. reasons: one sentence for each choice, with
-    the option that overrules it.
+    """settings: those that were chosen, by name. n_images: for training and validation. seconds: of one training.
+    reasons: one sentence for each choice, with the option that overrules it.
     """
 
     settings: Mapping[str, Any]
+    n_images: int
     seconds: float
     reasons: tuple[str, ...]
 
 
 def training_size(
-    look: Look, n_images: int, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
+    look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
 ) -> TrainingSize:
     """Choose the settings that are not given, so that one training takes about so many seconds.
 
-    n_images: of a training. n_threads: of PyTorch for one training. given: settings by name. SettingsError where
-    FEWEST_EPOCHS do not fit.
+    n_threads: of PyTorch for one training. given: settings by name. Where FEWEST_EPOCHS of all images do not fit, a
+    part of them is taken. SettingsError where that would be less than FEWEST_IMAGES.
     """
-    timer = StepTimer(look, batch_size_for(n_images, given), device, n_threads, given)
-    rungs, n = ladder(look, given), n_images
+    n = images_of(look, given)
+    timer, rungs = StepTimer(look, batch_size_for(n, given), device, n_threads, given), ladder(look, given)
     enough = min(max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n)), ENOUGH_EPOCHS)
     needed = given.get("epochs", enough)
     chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest"
@@ -75,18 +76,29 @@ def training_size(
         if longer * n * least > seconds:
             break
         chosen, cost, reason = rung, longer, f"the largest for which {least} epochs fit"
+    sizes: dict[str, int] = {}
+    if "epochs" not in given and FEWEST_EPOCHS * cost * n > seconds:
+        most = n if "train_size" in given else int(seconds / (cost * EPOCHS_OF_PART))
+        if most == n or most < FEWEST_IMAGES:
+            needed_time = cost * (FEWEST_EPOCHS * n if n <= FEWEST_IMAGES else EPOCHS_OF_PART * FEWEST_IMAGES)
+            times = math.ceil(10 * needed_time / max(seconds, 1e-9)) / 10
+            raise SettingsError(f"the budget is too short for one training: {times:.1f} times as long would do")
+        n_val = min(most // 5, look.n_val or most)
+        n, sizes = most, {"train_size": most - n_val, "val_size": n_val}
     epochs = given.get("epochs") or min(MOST_EPOCHS, int(seconds / (cost * n)))
-    if epochs < FEWEST_EPOCHS and "epochs" not in given:
-        raise SettingsError(
-            f"the time must suffice for {FEWEST_EPOCHS} epochs of {n:,} images, but {seconds:.0f} s a training suffice "
-            f"for {epochs}: give at least {math.ceil(FEWEST_EPOCHS * cost * n / max(seconds, 1e-9))} times the budget, "
-            "or fewer images by --train-size"
-        )
     return TrainingSize(
-        settings=_settings(chosen, epochs, timer, given),
+        settings={**_settings(chosen, epochs, timer, given), **sizes},
+        n_images=n,
         seconds=epochs * cost * n,
-        reasons=tuple(_reasons(chosen, epochs, reason, look, timer, given)),
+        reasons=tuple(_reasons(chosen, epochs, reason, look, timer, given, n)),
     )
+
+
+def images_of(look: Look, given: Mapping[str, Any]) -> int:
+    """How many images there are for training and validation."""
+    if "train_size" not in given:
+        return look.n_train
+    return min(look.n_train, given["train_size"] + given.get("val_size", look.n_val or look.n_train // 5))
 
 
 def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,9 +115,11 @@ def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str,
 
 
 def _reasons(
-    chosen: Rung, epochs: int, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any]
+    chosen: Rung, epochs: int, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any], n_images: int
 ) -> list[str]:
     (model, side), found = chosen, []
+    if n_images < images_of(look, given):
+        found.append(f"{n_images:,} of the {look.n_train:,} images for training and validation (--train-size)")
     if not {"model", "image_size"} <= given.keys():
         size = f"the images have about {look.side}"
         found.append(f"{model}, images of {side}x{side} pixels ({size}): {reason} (--model, --image-size)")

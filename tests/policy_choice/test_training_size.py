@@ -18,12 +18,14 @@ def look(side: int, n: int = 1000, *, is_grey: bool = False) -> Look:
     return Look("d", ("a", "b"), n, 0, n // 5, False, (n // 2, n // 2), False, side, is_grey)
 
 
-def sized(monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, **given: Any) -> Mapping[str, Any]:
+def sized(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, **given: Any
+) -> Mapping[str, Any]:
     """Each rung of the ladder costs twice the one before, 0.1 ms for an image on the first."""
-    seen = look(side)
+    seen = look(side, n)
     costs = {rung: 1e-4 * 2**place for place, rung in enumerate(ladder(seen, given))}
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
-    return {**given, **training_size(seen, 1000, seconds, CPU, 1, given).settings}
+    return {**given, **training_size(seen, seconds, CPU, 1, given).settings}
 
 
 def test_more_time_gives_larger_images_then_larger_networks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +54,14 @@ def test_too_little_time_is_refused_and_given_epochs_are_not(monkeypatch: pytest
     with pytest.raises(SettingsError, match="budget"):
         sized(monkeypatch, 0.3)
     assert sized(monkeypatch, 0.3, epochs=20)["epochs"] == 20
+
+
+def test_of_too_many_images_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sized(monkeypatch, 15.0, n=100_000)
+    assert (found["train_size"], found["val_size"], found["epochs"]) == (8000, 2000, 15)
+    assert "train_size" not in sized(monkeypatch, 60.0, n=100_000)
+    with pytest.raises(SettingsError, match="budget"):
+        sized(monkeypatch, 15.0, n=100_000, train_size=90_000)
 
 
 def test_large_images_get_networks_for_large_images_and_pretrained_ones_where_weights_are(
