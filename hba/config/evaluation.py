@@ -12,7 +12,7 @@ import pydantic
 from hba.config.presets import DEFAULT_EVALUATIONS, EVALUATION_PRESETS, find_preset
 from hba.config.training import OF_OPTIMIZER, PLATEAU, SGD, SGDS, NotNegative, TrainingConfig, source_of_weights
 from hba.data.arrays import DATASET_NAMES
-from hba.data.config import Seed, Size, format_of, resolved_data
+from hba.data.config import COLUMN_SETTINGS, Seed, Size, format_of, resolved_data
 from hba.errors import SettingsError
 from hba.preprocessing import Baseline
 from hba.utils.settings import DefaultText
@@ -23,12 +23,11 @@ OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
-_OF_COLUMNS = ("path_column", "label_column", "split_column", "label_separator")
 _OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
     *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
-    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *_OF_COLUMNS, *_OF_BASELINE),
+    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *COLUMN_SETTINGS, *_OF_BASELINE),
 )
 """Settings that are by default those of the search."""
 
@@ -63,9 +62,8 @@ class EvaluationConfig(TrainingConfig):
     ) -> Self:
         """The settings of the search that made a schedule, as far as they apply, overridden by `settings`.
 
-        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. has_own_network: the
-        evaluation is given a network, so the setting `model` is not needed. Raises SettingsError for settings that an
-        evaluation cannot have, and where no network is named.
+        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. has_own_network: a
+        network is given instead of `model`. SettingsError for settings that an evaluation lacks, and without a network.
         """
         given = resolved_data(settings)
         if "val_size" in given:
@@ -112,7 +110,7 @@ def inherited(
         names += [
             *_OF_IMAGES,
             *(_OF_THESE_IMAGES if data == before else ()),
-            *(_OF_COLUMNS if has_columns else ()),
+            *(COLUMN_SETTINGS if has_columns else ()),
             *(() if has_baseline else _OF_BASELINE),
         ]
     found = {name: earlier[name] for name in names if name in earlier}

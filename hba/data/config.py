@@ -18,6 +18,7 @@ from hba.errors import SettingsError
 from hba.utils.files import read_text
 from hba.utils.settings import DefaultText, Settings, words
 
+COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator")
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]

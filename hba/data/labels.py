@@ -1,8 +1,7 @@
 """Labels of images, and the names of classes and splits that they come from.
 
-Labels are one class each, int64 (N,), or any number of classes each, a matrix (N, classes) of truth values, also called
-multi-label targets. Their dimensions tell the two apart, so no setting can contradict the labels. Images of a training
-batch that are mixed with each other have MixedLabels.
+Labels are one class each, int64 (N,), or any number, a matrix (N, classes) of truth values: multi-label targets. Their
+dimensions tell the two apart, so no setting can contradict the labels. Mixed images of a batch have MixedLabels.
 """
 
 import functools

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
-from hba.data.config import DataConfig, format_of, resolved_data
+from hba.data.config import COLUMN_SETTINGS, DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.loader import StreamedImages
@@ -26,7 +26,6 @@ AnyDataset = Dataset[Any] | Sequence[Any]
 """A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
 READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed")
 """Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
-COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator")
 IDLE = ("train_size", "val_size", "stream", "workers")
 """Settings of data that say nothing of prepared images."""
 
@@ -83,16 +82,11 @@ def load_search_data(
     if source.val is None and len(lost := [item for part in images for item in part.left_out]) > train.most_broken:
         # An evaluation, which trains on both, would be refused.
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
-    return SearchData(
-        source.name,
-        source.class_names,
-        *images,
-        not_images=(*source.train.unused, *(source.val.unused if source.val else ())),
-        facts=source.facts,
-        test_images=n_test if dataset is None else None,
-        listing=None if config.data in DATASET_NAMES else (train, val),
-        train_pool=None if config.data in DATASET_NAMES else train,
-    )
+    not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
+    how: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
+    how |= {} if config.data in DATASET_NAMES else {"listing": (train, val), "train_pool": train}
+    n_kept = n_test if dataset is None else None
+    return SearchData(source.name, source.class_names, *images, test_images=n_kept, **how)
 
 
 def load_evaluation_data(

@@ -27,9 +27,8 @@ SUM_BATCH_SIZE = 100
 class BatchStream:
     """Endless batches (images float in [0, 1], labels): whole epochs in a new random order each, last part dropped.
 
-    An epoch has len(data) // batch_size batches; a batch never has more images than there are. Where several processes
-    share a batch, each gets its own images of it, and batch_size is that of all. The position in the stream can be
-    saved and restored. setting: what the batch size is called.
+    An epoch has len(data) // batch_size batches; a batch never has more images than there are. Processes that share a
+    batch get images of their own; batch_size is of all. The position can be saved and restored. setting: its name.
     """
 
     def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:

@@ -44,9 +44,8 @@ class Items(Protocol):
     hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: by number,
     those that cannot be read; None where only reading them would tell. name: what messages call the image. read: uint8
     (n_channels, image_size, image_size); DataError, with the reason only, where the image cannot be read. side: of the
-    image as it is stored, the shorter one, in pixels; DataError likewise. deep: the
-    levels of an image of more than 8 bits; None for others, and for one that cannot be read. fingerprint: the beginning
-    of a hash of images to be streamed, without reading any.
+    stored image, the shorter one, in pixels; DataError likewise. deep: the levels of an image of more than 8 bits; None
+    for others and unreadable ones. fingerprint: the beginning of a hash of images to be streamed, which reads none.
     """
 
     hashed_by: Kind

@@ -91,16 +91,10 @@ def _read(file: Path) -> Any:
         else:
             with file.open(encoding="utf-8-sig") as opened:
                 first = opened.readline()
-            table = pandas.read_csv(
-                file,
-                sep=next((one for one in SEPARATORS if one in first), ","),
-                encoding="utf-8-sig",
-                dtype=str,
-                keep_default_na=False,
-                na_values=["", "nan", "NaN"],
-                skipinitialspace=True,
-                skip_blank_lines=False,
-            ).dropna(how="all")
+            separator = next((one for one in SEPARATORS if one in first), ",")
+            lines = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True, "skip_blank_lines": False}
+            cells = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN"]}
+            table = pandas.read_csv(file, **lines, **cells).dropna(how="all")
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
@@ -130,8 +124,7 @@ def saved_source(folder: Path, columns: Columns) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
 
     Images come class by class, each class in the order of its rows. The classes of a ClassLabel keep their order; other
-    labels are sorted as text, as a folder's classes are. The files of a test split are not opened before it is asked
-    for. DataError for datasets that cannot be used.
+    labels are sorted as text, as a folder's classes are. A test split is opened when asked for. DataError if unusable.
     """
     places, splits_file = {"train": folder}, folder / SPLITS_FILE
     if splits_file.is_file():

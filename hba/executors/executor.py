@@ -44,9 +44,8 @@ TaskFunction = Callable[[Any, Any, OnStep], Any]
 class Shared:
     """What all tasks of a run have in common.
 
-    value: anything that can be pickled, where the tasks run elsewhere. tensors: on the CPU; the processes of a machine
-    share their memory. prepare: a function of a module that is called once in each process with the value and the
-    tensors; what it returns is passed to every task.
+    value: anything that can be pickled, where the tasks run elsewhere. tensors: on the CPU, in memory that processes
+    share. prepare: a function of a module, called once in each process with both; every task gets what it returns.
     """
 
     value: Any = None

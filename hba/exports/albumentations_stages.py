@@ -1,8 +1,7 @@
 """The operations outside of the walk as transforms of albumentations, which draw the change that they make.
 
-A draw that albumentations has not is one of several transforms that are equally likely. Perspective and Elastic are
-left to the other targets: A.Perspective enlarges what hba makes smaller, and A.ElasticTransform moves the corners of an
-image up to ten times as far as its middle.
+A draw that albumentations has not is one of several equally likely transforms. It lacks Perspective and Elastic:
+A.Perspective enlarges what hba makes smaller, A.ElasticTransform moves corners up to ten times as far as the middle.
 """
 
 import itertools

@@ -81,11 +81,8 @@ def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[s
     if row.is_spread:
         moved = low.lerp(high, (logits + widths * torch.randn(magnitudes.shape, device=device)).sigmoid())
         magnitudes = torch.where(widths > 0, moved, magnitudes)
-    return {
-        "slots": torch.where(applied, slots, -1),
-        "magnitudes": torch.where(negated, -magnitudes, magnitudes) * applied,
-        "positions": positions,
-    }
+    magnitudes = torch.where(negated, -magnitudes, magnitudes) * applied
+    return {"slots": torch.where(applied, slots, -1), "magnitudes": magnitudes, "positions": positions}
 
 
 class SchedulePolicy(Place, GeometricAugmentationBase2D):
@@ -131,17 +128,13 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         centre[:2, 2] = 0.5
         return (centre.inverse() @ whole.inverse() @ centre).to(input.dtype)
 
-    def apply_transform(
-        self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any], transform: Tensor | None = None
-    ) -> Tensor:
+    def apply_transform(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         if input.shape[1] not in self.fill:
             raise TypeError(f"images must have 1 or 3 channels, got {input.shape[1]}")
         fill = torch.tensor(self.fill[input.shape[1]], dtype=input.dtype, device=input.device)
         return self._augmented(input, params, fill, moves_only=False)
 
-    def apply_transform_mask(
-        self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any], transform: Tensor | None = None
-    ) -> Tensor:
+    def apply_transform_mask(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         return self._augmented(self._movable(input), params, input.new_zeros(input.shape[1]), moves_only=True)
 
     def _movable(self, annotations: Any, *_: Any, **__: Any) -> Any:

@@ -1,8 +1,7 @@
 """What an exported file for torchvision is made of: code that needs torchvision, PyTorch and Pillow, but not hba.
 
-hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on PIL
-images and the draw for one image, which are hba's own. So a name here, and what it uses, must be among those that it
-writes. OPERATIONS, TABLES and FILL are the file's own.
+hba/exports/python_file.py writes the source of this module's names into the file, beside hba's functions on PIL images
+and its draw for one image. So it must write all that a name here uses. OPERATIONS, TABLES and FILL are the file's own.
 """
 
 from collections.abc import Callable, Mapping

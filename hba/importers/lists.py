@@ -3,8 +3,7 @@
 A sub-policy is a list of (operation, probability, level), applied in this order; images get one, all equally likely.
 
 A level L is in [0, 1]. Of operations that move pixels, it reaches from one side to the other, and the side is drawn
-anew for each image: so |2 L - 1| is the distance. A higher level inverts less in Solarize and keeps more in Posterize.
-Sides in pixels are of images of 32 pixels.
+anew for each image: |2 L - 1| is the distance. Higher levels invert and posterize less. Pixels are of images of 32.
 
 Ref: github.com/kakaobrain/fast-autoaugment, FastAutoAugment/archive.py and augmentations.py (augment_list,
 apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/FastAutoAugment/genotype.py and data.py

@@ -51,8 +51,7 @@ def import_policy(
 
     source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: over how many the
     source searched, which PBA needs; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of
-    what geometric operations and Cutout uncover; black by default, for PBA its own. name: which list, if a file of
-    Fast AutoAugment or DADA holds several.
+    what operations uncover; black by default, for PBA its own. name: of a list, if a file has several.
 
     Raises SettingsError for arguments that do not fit; ScheduleError, which names the file, for one of another source.
     """

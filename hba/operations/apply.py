@@ -34,8 +34,7 @@ class Step(NamedTuple):
     """One operation for each of B images.
 
     chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
-    (B, P): its random numbers in [0, 1), such as a place in width and height. The maps are those of Maps, the identity
-    for images whose operation moves no pixels.
+    (B, P): its random numbers in [0, 1), such as a place in width and height. Maps are the identity where none moves.
     """
 
     chosen: Tensor

@@ -34,16 +34,12 @@ class Operation:
     function: takes images (B, C, H, W), float in [0, 1], then, as far as the operation has them, a magnitude for each
     (B,), a colour (C,) and random numbers for each (B, n_uniforms). It returns new images of that shape, type and
     range, and does not change its input. Operations of the stage `mixing` have none: hba/training/mixing.py.
-    magnitude_range: (low, high) in `unit`, None for an operation without magnitude. It may descend; a search starts
-    near its first end.
+    magnitude_range: (low, high) in `unit`, None without a magnitude; may descend: a search starts near its first end.
     identity: the magnitude that changes no image; it may lie outside the range. None if there is none.
-    pil: the PIL call that defines the result.
-    on_pil: the operation on a PIL image; on_pil.py beside this file lists its arguments.
+    pil: the PIL call that defines the result. on_pil: the operation on a PIL image, with arguments as in on_pil.py.
     signed: the magnitude is negated with probability 0.5 when it is drawn.
-    moves_pixels: whether content can move to other pixels, so that boxes, masks and keypoints of the image have to move
-    too; None if unknown.
-    any_channels: whether it treats each channel alone, and so takes any number of them; otherwise it takes 1 (grey) and
-    3 (red, green, blue).
+    moves_pixels: whether content can move to other pixels, as then do boxes, masks and keypoints; None if unknown.
+    any_channels: whether it treats each channel alone, and takes any number of them; others take 1 (grey) or 3 (RGB).
     uses_fill: the function takes a colour. n_uniforms: how many numbers drawn uniformly from [0, 1) it takes for each
     image, such as a place in width and height. They are drawn outside of it, so that a draw can be replayed.
     stage: one of STAGES. Of those on the walk, an image gets at most K in a random order, with the magnitude drawn; of

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
@@ -104,12 +105,9 @@ def draw_with_trace(
             return torch.cat([of_others[:, : walk.start], of_walk, of_others[:, walk.start :]], dim=1)
 
         widest = max(n_numbers, n_other_numbers)
-        positions = around(_widened(other_positions, widest), _widened(positions, widest))
-        slots, applied, visited = (
-            around(others, slots + walk.start),
-            around(other_fires, applied),
-            around(others >= 0, visited),
-        )
+        positions = around(*(pad(one, (0, widest - one.shape[2])) for one in (other_positions, positions)))
+        slots, applied = around(others, slots + walk.start), around(other_fires, applied)
+        visited = around(others >= 0, visited)
         fires, negated = around(other_fires, fires), around(torch.zeros_like(other_fires), negated)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
@@ -118,22 +116,14 @@ def draw_with_trace(
         width = of_slots(space, spread, slots)
         moved = low.lerp(high, (logits_between(magnitudes, low, high) + width * noise).sigmoid())
         magnitudes = torch.where(width > 0, moved, magnitudes)
-    sample = BatchSample(
-        slots=torch.where(applied, slots, -1),
-        magnitudes=torch.where(negated, -magnitudes, magnitudes) * applied,
-        positions=positions,
-    )
+    signed = torch.where(negated, -magnitudes, magnitudes) * applied
+    sample = BatchSample(torch.where(applied, slots, -1), signed, positions)
     return sample, SampleTrace(visited, visited & fires, count)
 
 
 def _without(values: Tensor, walk: slice) -> Tensor:
     """Values (..., number of slots) of the slots that are not on the walk."""
     return torch.cat([values[..., : walk.start], values[..., walk.stop :]], dim=-1)
-
-
-def _widened(positions: Tensor, width: int) -> Tensor:
-    """Positions (B, S, P) with zeros up to that width."""
-    return torch.nn.functional.pad(positions, (0, width - positions.shape[2]))
 
 
 def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *shape: int, **options: Any) -> Tensor:

@@ -69,9 +69,8 @@ class SlotColumns:
 class SearchSpace:
     """The operations, each with a probability and, where it has one, a magnitude; those of the walk in `copies` slots.
 
-    operations: in the order of their stages. Those of the walk compete for K places on an image; of the others, each
-    has one slot, is drawn for every image by itself, and is applied in its place before or after the walk. Those of
-    the stage `mixing` act on batches.
+    operations: in the order of their stages. Those of the walk compete for K places on an image; others, in one slot
+    each, are drawn by themselves and applied before or after the walk. Those of the stage `mixing` act on batches.
 
     count_probabilities[k] is the probability that K, the limit of operations on an image, is k
     (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, which start at

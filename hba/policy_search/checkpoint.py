@@ -1,8 +1,7 @@
 """The run folder of a search, and the checkpoints that it is resumed from.
 
 A folder holds policy.json, config.json, metrics.csv, checkpoint.pt, left_out.csv if files were skipped, and at the end
-report.html. Every file is written whole. A run is resumed from its settings in config.json and the state in
-checkpoint.pt; the other files can be made again from them.
+report.html. Files are written whole. A run is resumed from config.json and checkpoint.pt, which can make the others.
 """
 
 import json

@@ -226,9 +226,7 @@ def from_config(
                 raise SettingsError(f"a resumed run keeps its settings; {change}")
         return config
     taken = of_earlier_run(before, given, has_own_network="model" in own)
-    dropped = {
-        *(DataConfig.model_fields if in_memory else ()),
-        *(type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()),
-    }
-    taken = {one: value for one, value in taken.items() if one not in dropped}
+    of_data = DataConfig.model_fields if in_memory else ()
+    of_algorithm = type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()
+    taken = {one: value for one, value in taken.items() if one not in {*of_data, *of_algorithm}}
     return kind.make({**taken, "algorithm": type(earlier.algorithm), **given}).resolved()

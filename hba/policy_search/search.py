@@ -15,15 +15,7 @@ from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
 from hba.data.look import look
-from hba.distributed.collectives import (
-    broadcast_from_rank0,
-    check_alike,
-    local_device,
-    rank0_first,
-    rank0_only,
-    share_tensors,
-    signals_to_rank0,
-)
+from hba.distributed import collectives
 from hba.distributed.process_info import is_first, single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
@@ -104,7 +96,7 @@ def search(
         settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
-    with rank0_only(run_lock(None if folder is None else folder.path)):
+    with collectives.rank0_only(run_lock(None if folder is None else folder.path)):
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
@@ -112,7 +104,7 @@ def search(
             name = chosen.algorithm.name
             raise SettingsError(f"jobs and cluster are for several --seeds, or for the forks of race, not for {name}")
         if not resume:
-            broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
+            collectives.broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
         with connected(cluster) as machines:
             own, trainer = custom_components(network, space), partial(trainer_for, jobs, machines)
             return _search(data, chosen, settings, own, folder, callback, fit, trainer)
@@ -161,7 +153,8 @@ def chosen_config(
         values = {**settings, **of_data}
         if resumed is not None:
             # Only the first process is sure to see the folder.
-            found = broadcast_from_rank0(lambda: from_config(SearchConfig, resumed, values, own, resume=True))
+            read = partial(from_config, SearchConfig, resumed, values, own, resume=True)
+            found = collectives.broadcast_from_rank0(read)
         elif config is not None:
             found = from_config(SearchConfig, Path(config), values, own, in_memory=isinstance(data, SearchData))
         else:
@@ -183,10 +176,8 @@ def chosen_config(
 
 def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> dict[str, Any]:
     """By setting, the object of the user's that replaces it."""
-    return {
-        **({} if network is None else {"model": network}),
-        **({"space": space} if isinstance(space, SearchSpace) else {}),
-    }
+    found = {"model": network, "space": space if isinstance(space, SearchSpace) else None}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,27 +208,27 @@ def _search(
     """
     network = own.get("model")
     if isinstance(network, nn.Module):
-        share_tensors(network.state_dict().values())
+        collectives.share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
         name = config.algorithm.name
         raise SettingsError(f"the algorithm {name} searches in one process; omit torchrun, or choose lookahead")
     # Before the images are read, which may take long.
-    device, start = local_device(config.device), config.network_start()
+    device, start = collectives.local_device(config.device), config.network_start()
     if not isinstance(data, SearchData):
         load = partial(load_search_data, config, callback.images_read, data if is_dataset(data) else None)
         # Several downloads would write over each other.
-        data = rank0_first(load) if config.download else load()
+        data = collectives.rank0_first(load) if config.download else load()
     check_batch_size(given, len(data.train))
     data = data if network is not None else data.in_color()
     with (
         default_generators(device, derived_seed(config.seed, "default generators")),
         whole_batch_layers(),
-        signals_to_rank0(),
+        collectives.signals_to_rank0(),
     ):
         with single_process():
             context = ImageSearchContext.of(config, data.to(device), network, own.get("space"), start)
         settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
-        check_alike({**context.identity, "settings": str(settings)})
+        collectives.check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
             context = fit(context)
         trainer = make_trainer(context, folder)

@@ -2,8 +2,8 @@
 
 Convention:
     Places are in pixels from the top left corner, (0, 0) to (width, height); the centre of the first pixel is at 0.5.
-    An operation's map is from a place of its result to the place of the image before that is shown there, as in
-    hba/operations/geometric.py. Annotations go the other way.
+    As in hba/operations/geometric.py, maps are from a place of the result to that of the image before shown there.
+    Annotations go the other way.
 """
 
 import functools

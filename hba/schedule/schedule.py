@@ -207,11 +207,9 @@ class Schedule:
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
-        warnings.warn(
-            f"only operations are used, not {first_of([one.name for one in self.space.regularizers], 8)}: "
-            "schedule.regularization(epoch) has their values; schedule.without_regularizers() does not warn",
-            stacklevel=3,
-        )
+        names = first_of([one.name for one in self.space.regularizers], 8)
+        remedy = "schedule.regularization(epoch) has their values; schedule.without_regularizers() does not warn"
+        warnings.warn(f"only operations are used, not {names}: {remedy}", stacklevel=3)
         return policy
 
     def text(self) -> str:

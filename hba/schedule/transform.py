@@ -65,11 +65,8 @@ class FollowsSchedule(nn.Module):
             self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
             return
         if length > 1 and not self.schedule.is_stretched:
-            warnings.warn(
-                f"set_epoch(epoch) takes the schedule row by row, which is right for a training of {length} epochs "
-                "only; call set_epoch(epoch, epochs), with the epochs of your training",
-                stacklevel=2,
-            )
+            text = f"set_epoch(epoch) takes the schedule row by row, right for a training of {length} epochs only"
+            warnings.warn(f"{text}; call set_epoch(epoch, epochs), with the epochs of your training", stacklevel=2)
         self._position.fill_(float(epoch))
 
     def set_progress(self, fraction: float) -> None:

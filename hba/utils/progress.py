@@ -24,17 +24,11 @@ class ProgressBar:
     def __init__(self) -> None:
         console = Console(stderr=True)
         self.visible = console.is_jupyter or (sys.stderr.isatty() and not console.is_dumb_terminal)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            # What is printed into a file must not appear beside the bar instead.
-            redirect_stdout=sys.stdout.isatty(),
-        )
+        bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=None), TaskProgressColumn()
+        speed = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
+        # What is printed into a file must not appear beside the bar instead.
+        is_terminal = sys.stdout.isatty()
+        self._progress = Progress(*bar, *speed, console=console, transient=True, redirect_stdout=is_terminal)
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
         self._unit, self._per_step = "", 1
 
