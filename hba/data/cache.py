@@ -33,10 +33,7 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(ArrayItems):
-    """The images of a part of a prepared folder; they stay in their file.
-
-    hashes: int64 (N, 2). digest: a hash of all pixels.
-    """
+    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2). digest: a hash of all pixels."""
 
     hashes: np.ndarray
     digest: str

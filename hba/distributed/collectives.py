@@ -153,10 +153,7 @@ def n_repeats(n: int) -> Iterator[None]:
 
 
 def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
-    """Draw for the whole batch, whose size `draw` is called with, and keep the rows of this process's n images.
-
-    dim: the dimension of the images.
-    """
+    """Draw for the whole batch, with its size, and keep the rows of this process's n images, along dim."""
     return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
 
 

@@ -40,9 +40,7 @@ computes. The checkpoint identifies the images, their split, the pretrained weig
 
 
 class AlgorithmConfig(Settings):
-    """Settings of a search and of its algorithm. In files and in arguments, all of them stand flat beside each other,
-    and `algorithm` is a name; here the algorithm's settings are `config.algorithm`.
-    """
+    """Settings of a search and, as `config.algorithm`, of its algorithm; flat in files and arguments, by its name."""
 
     algorithms: ClassVar[Mapping[str, type[Algorithm]]] = ALGORITHMS
     idle: ClassVar[tuple[str, ...]] = ()

@@ -202,10 +202,7 @@ def _search(
     fit: Callable[..., ImageSearchContext] | None,
     make_trainer: Callable[[ImageSearchContext, RunFolder | None], SearchTrainer],
 ) -> SearchResult:
-    """Read the images, make everything that the search needs, and run it.
-
-    given: settings that the user chose. own: as in custom_components. fit: chooses epochs by a budget.
-    """
+    """Read the images and search. given: settings of the user. own: as in custom_components. fit: chooses epochs."""
     network = own.get("model")
     if isinstance(network, nn.Module):
         collectives.share_tensors(network.state_dict().values())

@@ -161,10 +161,7 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
-    """Turn what is wrong with a file, or with its content, into a ScheduleError that names the file.
-
-    kind: of what the file should hold.
-    """
+    """Turn what is wrong with a file or its content into a ScheduleError with its name. kind: what it should hold."""
     try:
         yield
     except MALFORMED as error:

@@ -34,10 +34,7 @@ def check_device_name(name: str) -> str:
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name on this machine; `auto` is a CUDA GPU if there is one.
-
-    SettingsError if there is no such device.
-    """
+    """The device of that name here; `auto` is a CUDA GPU if there is one. SettingsError if there is no such device."""
     import torch
 
     if check_device_name(name) == "auto":

@@ -70,10 +70,7 @@ def count_of(found: Any, least: int = 0) -> int | None:
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """Of the mean of at least two independent numbers, at 95 % confidence by Student's t.
-
-    Of equal numbers it has no width.
-    """
+    """Of the mean of two or more independent numbers, at 95 % by Student's t; without width for equal numbers."""
     if max(values) == min(values):
         mean = statistics.fmean(values)
         return mean, mean
