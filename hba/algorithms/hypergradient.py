@@ -143,8 +143,7 @@ class Hypergradient(LambdaSteps):
         self.update_lambda(task, state)
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
-        """Equation 3: one step on lambda for validation images without augmentation, which never change BatchNorm's
-        running statistics.
+        """Equation 3: one step on lambda for validation images, not augmented, which change no statistics of BatchNorm.
 
         With a learnt sigma it is STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
         loss that is added to the totals is without the entropy.

@@ -201,8 +201,7 @@ def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) 
 @device_constant
 def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
     """One row (n,) for each shared coordinate: the 4 of SHARED, one for the probabilities of each operation on images,
-    and, if K is searched, one for each number of K, which shares with nothing. Operations outside the walk share with
-    no other.
+    and, if K is searched, one for each number of K alone. Operations outside the walk share with no other.
 
     A magnitude's sign points away from the value at which its operation does nothing (see strong_end), 0 if unknown.
     """

@@ -10,8 +10,7 @@ r_i         rewards                         derivative of the training loss of i
 A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, and so changes the validation loss by
 -alpha r_i to first order. r is a reward for what the policy drew for this image: the score function of the draw
 (Williams 1992) times r, averaged over the batch, is the gradient of the expected reward with respect to lambda. The
-operations are never differentiated. The reward is the one of Differentiable Data Selection (Wang et al. 2020), where
-it weighs training images.
+operations are never differentiated. In Differentiable Data Selection (Wang et al. 2020), this r weighs training images.
 
 With AdamW, v is the gradient divided, element by element, by what AdamW divides its next step by: the root of its mean
 squared gradients after the last step. So to first order, and with the root held fixed, a step of AdamW on image i
@@ -120,10 +119,9 @@ class Lookahead(Rewards):
         state.step += 1
         if self.is_lambda_time(state):
             for number in range(self.val_steps):
-                if self.reward_draws == 1 and number == 0:
-                    self.update_lambda(task, state, trained_on)
-                else:
-                    self.update_lambda(task, state, self.augmented(task, state, images, labels, self.reward_draws))
+                is_new = self.reward_draws > 1 or number > 0
+                judged = self.augmented(task, state, images, labels, self.reward_draws) if is_new else trained_on
+                self.update_lambda(task, state, judged)
 
     def update_lambda(self, task: Task, state: LookaheadState, batch: AugmentedBatch) -> None:
         """One step on lambda by the standardized rewards of the batch."""

@@ -46,9 +46,8 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
     """The groups that the space has operations of. Operations of your own are a group each."""
     names = [one.name for one in space.operations if one.stage not in ("symmetry", "walk")]
     found = {name: {one: how for one, how in group.items() if one in names} for name, group in GROUPS.items()}
-    own: dict[str, Typical] = {
-        one: {one: (0.5, None)} for one in names if not any(one in group for group in GROUPS.values())
-    }
+    known = {one for group in GROUPS.values() for one in group}
+    own: dict[str, Typical] = {one: {one: (0.5, None)} for one in names if one not in known}
     walk: dict[str, Typical] = {WALK_GROUP: {}} if space.walk else {}
     return walk | {name: group for name, group in found.items() if group} | own
 

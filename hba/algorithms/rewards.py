@@ -45,8 +45,7 @@ def rewards_of(
     """r (B,): the derivative of each image's loss along the direction, without a graph.
 
     direction: by name of the trained parameters. further: arguments of the network after the images. derivative: a
-    RewardDerivative. The network is in eval mode, so an image's reward depends on other images only if a BatchNorm has
-    no running statistics.
+    RewardDerivative. In eval mode, a reward depends on other images only if a BatchNorm has no running statistics.
     """
     weights = {name: network.get_parameter(name).detach() for name in direction}
 

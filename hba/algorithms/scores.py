@@ -1,8 +1,7 @@
 """Score function estimates (Williams 1992) of gradients of expectations over a policy's samples.
 
 Symbols as in lookahead.py. A sample is a sequence of decisions: whether one more operation is wanted, whether a slot
-fires, which magnitude it takes. Each decision that was made has a score, the gradient of its log probability; the
-others contribute nothing.
+fires, which magnitude it takes. Each that was made has a score, the gradient of its log probability; others have none.
 """
 
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ class AugmentedBatch:
     """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their sampling.
 
     values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon. sigma: its scale. draws: number of
-    samples per image; the first ones of all images come first. regularizers: columns of those that act on images; None
-    for none.
+    samples per image; the first ones of all images come first. regularizers: columns of those that act on images.
     """
 
     images: Tensor

@@ -39,9 +39,7 @@ class UpdateSchedule:
         return self.in_a_row * max(0, rounds - of_warm_up)
 
     def advised_epochs(self, steps_per_epoch: int) -> int:
-        """Epochs with enough policy steps: they can move a logit by WANTED_LOGITS and are as many as tried_steps. The
-        stride must be above 0.
-        """
+        """Epochs whose policy steps can move a logit by WANTED_LOGITS and are tried_steps or more, for a stride > 0."""
         rounds = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self.tried_steps) / self.in_a_row)
         rounds += self.warm_up_epochs * steps_per_epoch // self.train_steps
         return math.ceil(rounds * self.train_steps / steps_per_epoch)

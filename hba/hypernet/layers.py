@@ -12,9 +12,8 @@ With one lambda for all images, the weights are computed and the layer runs once
 the weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j]. Because the layer is linear, its output is that of
 phi_0 plus (phi_V[j] . lambda_i) times that of phi_U, so no weights are made per image.
 
-phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (as in Delta-STN). phi_U starts as PyTorch
-initializes weights and biases of that shape (as in STN's listing 1), and at one for BatchNorm, where zero would be a
-saddle point.
+phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (Delta-STN). phi_U starts as PyTorch
+initializes weights and biases of that shape (STN's listing 1), and at one for BatchNorm; zero would be a saddle point.
 
 The network linearized in lambda at its center: a move eps (B, n) changes an output by (phi_V eps) times the output of
 phi_U for the input at the center, and by the change of the input passed through phi_0.
@@ -107,13 +106,11 @@ class HyperLinear(HyperLayer):
         # The layer's settings; its weights are in the hyper-layer itself.
         self.template = copy.deepcopy(layer)
         bound = 1 / math.sqrt(layer.weight[0].numel())
-        for name in ("weight", "bias"):
-            own: Tensor | None = getattr(layer, name)
+        for name, own in layer.named_parameters():
             self.template.register_parameter(name, None)
-            if own is None:
-                self.bias_0 = self.bias_U = self.bias_V = None
-            else:
-                self.add_affine(name, own, torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own))
+            self.add_affine(name, own, torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own))
+        if layer.bias is None:
+            self.bias_0 = self.bias_U = self.bias_V = None
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The layer's own function with these weights."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
-from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear as OutputOfAttention
 
 from hba.errors import SettingsError
 from hba.hypernet.layers import can_be_replaced
@@ -62,20 +62,12 @@ def working_strategies(model: nn.Module) -> tuple[str, ...]:
 
 def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None]:
     """Names of the layers that a strategy chooses, and why they cannot become hyper-layers; None if they can."""
-    layers = {
-        name: layer
-        for name, layer in model.named_modules()
-        if layer is not model and not isinstance(layer, NonDynamicallyQuantizableLinear)
-    }
+    layers = {name: one for name, one in model.named_modules() if name and not isinstance(one, OutputOfAttention)}
     linear = [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]
     left_out = () if strategy.last_linear else linear[-1:]
-    chosen = [
-        name
-        for name, layer in layers.items()
-        if isinstance(layer, strategy.kinds)
-        and name not in left_out
-        and all(parameter.requires_grad for parameter in layer.parameters())
-    ][: 1 if strategy.first_only else None]
+    trained = [name for name, layer in layers.items() if all(one.requires_grad for one in layer.parameters())]
+    chosen = [name for name in trained if isinstance(layers[name], strategy.kinds) and name not in left_out]
+    chosen = chosen[:1] if strategy.first_only else chosen
     if not chosen:
         return chosen, f"needs a {' or '.join(kind.__name__ for kind in strategy.kinds)} that is trained"
     # A hyper-layer has weights of its own, so tied weights would be parted.

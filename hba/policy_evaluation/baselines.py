@@ -70,10 +70,8 @@ Make = Callable[[Schedule, EvaluationConfig], Made]
 def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     """The dataset's own Cutout; half of an image's side for data without one."""
     if present := config.baseline_augmentation().cutout_size:
-        raise SettingsError(
-            f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none; omit "
-            "cutout, or set cutout_size to 0"
-        )
+        problem = f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none"
+        raise SettingsError(f"{problem}; omit cutout, or set cutout_size to 0")
     size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
     return config.model_copy(update={"cutout_size": size}), ScheduleAugmentation(None)
 
@@ -164,8 +162,7 @@ BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASE
 def named_rows(schedule: Schedule | str | Path, against: str | Sequence[Baseline]) -> dict[str, Schedule | Make]:
     """By row name, the schedule first, what the row is made of.
 
-    Raises SettingsError for two rows of one name, for a schedule of language models, and for what no row can be made
-    of.
+    Raises SettingsError for two rows of one name, for a schedule of language models, and for what makes no row.
     """
     others = words(against)
     if not isinstance(others, Iterable):
@@ -237,10 +234,8 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
             continue
         names = schedule.space.names
         if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
-            raise SettingsError(
-                f"the weight decay of {row.name} is that of {SGD}, got the optimizer {row.config.optimizer}; train by "
-                f"{SGD}, or take schedule.without_regularizers() in Python"
-            )
+            problem = f"the weight decay of {row.name} is that of {SGD}, got the optimizer {row.config.optimizer}"
+            raise SettingsError(f"{problem}; train by {SGD}, or take schedule.without_regularizers() in Python")
         if rates := [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]:
             network = network_of(row.config, data, 0, row.own_network, row.start)
             # A search space of the user's own may leave out some dropouts of the network.

@@ -16,9 +16,8 @@ from hba.utils.progress import ProgressBar, event_writer_class
 class EvaluationPlan:
     """Known once the training images are read, before the first training.
 
-    data: its test split is not opened yet. result: all rows, with the trainings that are done already. device: such as
-    cuda:0. n_trainings: those still to do. jobs: trainings at a time. folder: of results.json. notes: sentences to read
-    before the numbers.
+    data: its test split is not opened yet. result: all rows, with the trainings that are done. device: such as cuda:0.
+    n_trainings: to do. jobs: trainings at a time. folder: of results.json. notes: sentences to read before the numbers.
     """
 
     config: EvaluationConfig
@@ -99,8 +98,7 @@ class TensorBoardLogger(EvaluationCallback):
     """Writes the events of each training into a folder of its own, such as `none, seed 0`, when the training ends.
 
     TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; the values of the test split
-    stand at the last one. Resuming adds the trainings that it runs. Raises SettingsError where tensorboard is not
-    installed.
+    stand at the last one. Resuming adds the trainings that it runs. SettingsError where tensorboard is not installed.
     """
 
     def __init__(self, folder: str | Path) -> None:

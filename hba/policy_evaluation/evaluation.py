@@ -92,8 +92,7 @@ def evaluate(
     network of the schedule's first seed in `out`, for load_network: network.pt and network.json. A resumed evaluation
     that has the numbers of this training but not its network trains it again. progress: show a bar in a terminal or a
     notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, but not its device and
-    rows, take precedence over those of the search. Raises HbaError for what cannot work, DivergedError for a loss that
-    is not finite.
+    rows, override those of the search. HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)
@@ -257,8 +256,7 @@ class Job(NamedTuple):
 def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
     """Train, and measure the test split and the augmented images of each epoch. data is on its device.
 
-    PyTorch's default generators are left as they were. Raises DivergedError, which names the training, for a loss that
-    is not finite.
+    PyTorch's default generators are left as they were. DivergedError, with the training, for a loss that is not finite.
     """
     (row, seed, checkpoint, keeps_network), device = job, data.train.device
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
@@ -283,8 +281,7 @@ def shared_data(executor: Executor, data: EvaluationData) -> Shared:
     """What all trainings have in common. data: on the device of a SerialExecutor.
 
     There, the test split is opened when the first training has done its last step. Elsewhere it is opened before the
-    first one, and the images are in memory once for all processes of a machine; SettingsError for images that stay in
-    their files.
+    first one, and all processes of a machine share images in memory; SettingsError for images that stay in their files.
     """
     if isinstance(executor, SerialExecutor):
         return Shared(data)

@@ -27,8 +27,7 @@ class Evaluation:
     """An evaluation between its checks and its end, which writes results.json after each training.
 
     data: on the device of the trainings; its test split is looked at only after a training has measured it. folder:
-    None writes nothing. stored: the evaluation that is resumed; SettingsError where its images have changed. result:
-    everything so far.
+    None writes nothing. stored: what is resumed; SettingsError where its images have changed. result: all so far.
     """
 
     config: EvaluationConfig
@@ -118,6 +117,5 @@ def check_same(what: str, before: object, now: object, folder: Path | None) -> N
     """SettingsError where a resumed evaluation would change what decides its numbers."""
     if before != now:
         raise SettingsError(
-            f"a resumed evaluation keeps its {what}; {folder} has {before} (now {now}): give the same again, or start "
-            "anew with another --out"
+            f"a resumed evaluation keeps its {what}; {folder} has {before} (now {now}): give it again, or another --out"
         )

@@ -21,8 +21,6 @@ from hba.training.trained_network import TrainedNetwork, load_network
 
 PIPELINE_NAME = "pipeline.py"
 """The policy as a transform of torchvision, in the folder of a run."""
-OF_SEVERAL = ("against", "seeds", "first_seed", "jobs", "keep_network")
-"""Arguments of an evaluation, which trains several networks."""
 
 
 def train(
@@ -46,13 +44,13 @@ def train(
     `out` with the same arguments. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
     """
     check_single_process("hba.train")
-    if wrong := [name for name in OF_SEVERAL if name in settings]:
+    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "jobs": 1, "keep_network": True}
+    if wrong := [name for name in of_one if name in settings]:
         raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
     schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
-    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "keep_network": True, "with_val": True}
     # A training that was stopped in its first minute has left nothing to resume.
     resume = resume and (Path(out) / RESULTS_NAME).exists()
-    result = evaluate(policy, data, out=out, network=network, resume=resume, **{**of_one, **settings})
+    result = evaluate(policy, data, out=out, network=network, resume=resume, **{"with_val": True, **of_one, **settings})
     if note := write_policy(respread(schedule, result.config.spread), Path(out)):
         warnings.warn(note, HbaWarning, stacklevel=2)
     return load_network(out, network=network)

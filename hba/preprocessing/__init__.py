@@ -64,9 +64,7 @@ def stored_side(side: int) -> int:
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of the network's input, which a random resized crop makes of larger images; the inverse of
-    stored_side.
-    """
+    """Side in pixels of the network's input, which a random resized crop reduces; the inverse of stored_side."""
     return round(data.image_size / STORED_PER_SIDE) if baseline.random_resized_crop else data.image_size
 
 

@@ -221,10 +221,9 @@ class Regularization:
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
-        found = [
-            mean_over_labels(partial(regularizer, outputs, **own), labels)
-            for regularizer, own in self._at("loss", values, len(labels))
-        ]
+        found = []
+        for regularizer, own in self._at("loss", values, len(labels)):
+            found.append(mean_over_labels(partial(regularizer, outputs, **own), labels))
         for regularizer, own in self._at("states", values, len(labels)):
             found.append(regularizer(outputs.states, outputs.dropped, **own))
         return sum((one.mean() for one in found), values.new_zeros(()))

@@ -47,8 +47,7 @@ class Augmentation(Protocol):
         """For each of `epochs` epochs, the function of a batch: it returns a new tensor (B, C, H, W), float in [0, 1],
         on the device of the training images `train`, and must not write into its input.
 
-        Draw from the generator that is passed to each call, or from torch's default ones. Both depend on the seed of
-        the training only.
+        Draw from the generator that each call gets, or from torch's default ones; the training's seed decides both.
         """
         ...
 
@@ -104,9 +103,8 @@ class ScheduleAugmentation:
         space, fill = stretched.space, stretched.fill
         if _fills_with_mean(stretched):
             fill = tuple(train.mean((0, 2, 3)).tolist()) if isinstance(train, Tensor) else train.mean_color()
-        rows, spreads = (
-            torch.tensor(one, dtype=torch.float32, device=train.device) for one in (stretched.values, stretched.spread)
-        )
+        on_device = partial(torch.tensor, dtype=torch.float32, device=train.device)
+        rows, spreads = on_device(stretched.values), on_device(stretched.spread)
         is_spread, candidates = bool(spreads.any()), space.candidates(stretched.values)
 
         def augment(means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:

@@ -35,8 +35,7 @@ class CustomNetwork:
         """A network for the training with this seed.
 
         weights_seed: of torch's default generator while a function makes the network, so a function that ignores its
-        argument still makes the same network for the same seed. Raises SettingsError if there is nothing to train, or
-        a layer has no weights yet.
+        argument still makes the same network for the same seed. SettingsError for lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)

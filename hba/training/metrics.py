@@ -83,8 +83,7 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
-    device, to which images are added by label and answer. Each of several processes measures its share of the batches,
-    and all get the sums.
+    device, to which images are added by label and answer. Several processes share the batches; all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
     multi_label = is_multi_label(data.labels)

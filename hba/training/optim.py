@@ -19,8 +19,7 @@ DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = {
 }
 """By schedule that drops, its factor, where it drops, and in which parts of the training that is counted.
 
-step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's public
-code).
+step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's code).
 """
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]

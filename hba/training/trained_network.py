@@ -186,8 +186,7 @@ class TrainedNetwork:
         """Probabilities (N, classes) in [0, 1]: they sum to 1, unless images have several labels.
 
         images: paths of image files, which are read in batches, or uint8 (N, C, S, S), as `read` returns them. A single
-        channel is repeated for a network of color images. DataError for an image that cannot be read, and for images of
-        another size.
+        channel is repeated for a network of color images. DataError for another size, and what cannot be read.
         """
         given, side = [images] if isinstance(images, str | Path) else images, self.info.image_size
         size, shape = measure_batch_size(side), (self.info.channels, side, side)
