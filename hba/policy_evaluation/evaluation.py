@@ -153,7 +153,7 @@ def _note_on_start(data: EvaluationData, row: RowConfig) -> str | None:
     if row.start is None:
         return None
     with single_process():
-        note = row.start.note(network_of(row.config, data, 0, start=row.start))
+        note = row.start.note(network_of(row.config, data, 0, row.own_network, row.start))
     return f"{note} Every training starts so, whatever its seed."
 
 

@@ -16,19 +16,14 @@ from hba.schedule.schedule import Schedule
 
 
 def leakage_reports(
-    schedules: Mapping[str, Schedule],
-    config: EvaluationConfig,
-    data: EvaluationData,
-    *,
-    in_memory: bool,
-    allow_seen: bool,
+    rows: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, *, in_memory: bool, allow_seen: bool
 ) -> tuple[LeakageReport, ...]:
     """One for each row that is a schedule. Reads no image. in_memory: the images were given, not read.
 
     SettingsError where a search has seen test images, unless allow_seen.
     """
     found = []
-    for row, schedule in schedules.items():
+    for row, schedule in rows.items():
         count = _count(schedule, config, data, in_memory)
         known: Any = {} if count is None else {"test_images_seen": count.n_seen, "seen_is_estimate": count.is_estimate}
         report = LeakageReport(row=row, test_images=data.n_test, **known)

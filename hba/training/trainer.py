@@ -99,11 +99,7 @@ def train(
 
 
 def network_of(
-    config: EvaluationConfig,
-    data: EvaluationData,
-    seed: int,
-    own_network: CustomNetwork | None = None,
-    start: Start | None = None,
+    config: EvaluationConfig, data: EvaluationData, seed: int, own_network: CustomNetwork | None, start: Start | None
 ) -> nn.Module:
     """The network that the training with this seed starts from; own_network and start as in `train`."""
     weights_seed = derived_seed(seed, "weights of an evaluation")
