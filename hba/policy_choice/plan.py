@@ -13,10 +13,11 @@ from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
+from hba.data.images import CHANNELS
 from hba.data.labels import is_multi_label
 from hba.data.load import AnyDataset, find_source
 from hba.data.look import look
-from hba.errors import SettingsError
+from hba.errors import DataError, SettingsError
 from hba.policy_choice.record import AutoRecord
 from hba.policy_evaluation.baselines import NONE, named_rows
 from hba.policy_search.search import trainings_of
@@ -99,6 +100,7 @@ def planned(
     budget, words = budget_of(budget_seconds, device, is_example=is_example)
     say(words)
     config = DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields})
+    counts = counts_of(given, given["data"]) if datasets is None else {}
     seen = look(config, data=datasets)
     for line in seen.sentences:
         say(line)
@@ -120,7 +122,7 @@ def planned(
     return AutoRecord(
         data=given["data"],
         n_images=size.n_images,
-        counts=counts_of(given, given["data"]) if datasets is None else {},
+        counts=counts,
         settings={"baseline": "none", **{name: one for name, one in given.items() if name != "data"}, **size.settings},
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
@@ -136,6 +138,10 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
     """How many images there are of each class, without those of a validation or test split of the data's own."""
     own = {name: one for name, one in settings.items() if name in DataConfig.model_fields}
     source = find_source(DataConfig.make({**own, "data": data}))
+    if source.train.items.n_channels not in CHANNELS:
+        raise DataError(
+            "hba auto compares recipes for grey and color images; use hba search for images of other channels"
+        )
     labels, n = source.train.labels, len(source.class_names)
     counts = labels.sum(axis=0) if is_multi_label(labels) else np.bincount(labels, minlength=n)
     return dict(zip(source.class_names, counts.tolist(), strict=True))

@@ -4,6 +4,7 @@ Steps are timed on a ladder of networks and sizes, each of which costs more and 
 highest one with which enough epochs fit is chosen.
 """
 
+import copy
 import math
 import time
 from collections.abc import Mapping
@@ -186,7 +187,8 @@ class StepTimer:
     def _step(self, rung: Rung, is_fast: bool) -> float:
         """Seconds of a step, the least of a few after the first."""
         (model, side), n_classes = rung, len(self.look.class_names)
-        network = (self._own or build_model(model.partition(".")[0], n_classes, 0, side)).to(self.device).train()
+        network = copy.deepcopy(self._own) or build_model(model.partition(".")[0], n_classes, 0, side)
+        network = network.to(self.device).train()
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from hba.data.look import Look
 from hba.errors import SettingsError
@@ -78,4 +79,8 @@ def test_large_images_get_networks_for_large_images_and_pretrained_ones_where_we
 
 def test_steps_of_a_larger_network_are_timed_as_longer() -> None:
     timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
+    layer = nn.Linear(3 * 32 * 32, 2)
+    own, before = nn.Sequential(nn.Flatten(), layer), layer.weight.detach().clone()
+    assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(("own", 32)) > 0
+    assert torch.equal(layer.weight, before)
     assert timer.seconds(("wrn-16-2", 32)) > timer.seconds(("wrn-10-1", 16)) > 0
