@@ -4,7 +4,7 @@ Symbols as in lookahead.py. A sample is a sequence of decisions: whether one mor
 fires, which magnitude it takes. Each that was made has a score, the gradient of its log probability; others have none.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +15,7 @@ from hba.policy.draw import SampleTrace
 from hba.policy.space import SearchSpace
 
 
-@dataclass(frozen=True)
-class AugmentedBatch:
+class AugmentedBatch(NamedTuple):
     """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their sampling.
 
     values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon. sigma: its scale. draws: number of

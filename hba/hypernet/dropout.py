@@ -5,8 +5,7 @@ eval mode it does nothing. It draws from torch's default generator, as nn.Dropou
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +18,7 @@ DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 """Kinds whose rate can be tuned, beside RatedDropout. All but the first drop whole channels."""
 
 
-@dataclass(frozen=True)
-class TunedRates:
+class TunedRates(NamedTuple):
     """columns: the column of the rate by name of the dropout module. decode: from lambda (..., n) to values."""
 
     columns: Mapping[str, int]

@@ -30,8 +30,7 @@ from torch.autograd import forward_ad
 
 
 class LambdaContext:
-    """Holds lambda for the hyper-layers of a HyperNetwork, and values in natural units for its dropouts, during a
-    forward pass; None outside of one.
+    """In a forward pass, lambda for hyper-layers, and values in natural units for dropouts; None outside of one.
 
     eps (B, n): given instead of lambda, a move from the center, along which dual numbers carry the change of outputs.
     """

@@ -7,7 +7,7 @@ nn.MultiheadAttention, whose weights are read directly, and layers of which a pa
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear as OutputOfAttention
@@ -16,8 +16,7 @@ from hba.errors import SettingsError
 from hba.hypernet.layers import can_be_replaced
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(NamedTuple):
     """All layers of some kinds, or only the first of them. last_linear: the last linear layer counts too."""
 
     kinds: tuple[type[nn.Module], ...]

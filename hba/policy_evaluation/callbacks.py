@@ -51,8 +51,7 @@ class EvaluationCallback:
     def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
         """Called when a network was trained to its last epoch and measured.
 
-        test: after the last epoch on the test split, with the confusion matrix. epochs: loss and error on the augmented
-        images of each epoch, during training.
+        test: on the test split, with the confusion matrix. epochs: loss and error on augmented images, by epoch.
         """
 
 

@@ -231,12 +231,8 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     return settings, row.name, row.definition, str(network), str(start)
 
 
-class Result(NamedTuple):
-    """Of a training: measured on the test split, and on the augmented images of each epoch; the network, if kept."""
-
-    test: Measured
-    epochs: tuple[Measured, ...]
-    network: KeptNetwork | None = None
+Result = tuple[Measured, tuple[Measured, ...], KeptNetwork | None]
+"""Of a training: measured on the test split, and on the augmented images of each epoch; the network, if kept."""
 
 
 class Job(NamedTuple):
@@ -268,13 +264,12 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
             found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
-        kept = None
-        if keeps_network and is_first():
-            with single_process():
-                model = row.config.model if row.own_network is None else row.own_network.name
-                training = {"model": model, "policy": row.name, "seed": seed}
-                kept = KeptNetwork.of(found.network, found.test, data, row.config, **training)
-    return Result(found.test, found.epochs, kept)
+        if not (keeps_network and is_first()):
+            return found.test, found.epochs, None
+        with single_process():
+            model = row.config.model if row.own_network is None else row.own_network.name
+            kept = KeptNetwork.of(found.network, found.test, data, row.config, model=model, policy=row.name, seed=seed)
+    return found.test, found.epochs, kept
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:
@@ -309,8 +304,7 @@ def settle(
     """The checked settings, and a note on settings that come from a search on other data.
 
     The given settings override those of the earlier evaluation, these those of the preset, these those of the search.
-    data and earlier (config) as in `evaluate`. has_own_network: it replaces the setting `model`. Raises SettingsError
-    where the data are not known.
+    data and earlier (config) as in `evaluate`. has_own_network: it replaces `model`. SettingsError for unknown data.
     """
     if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
         raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")

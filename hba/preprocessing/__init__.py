@@ -72,8 +72,7 @@ def network_input_size(data: Images, baseline: Baseline) -> int:
 class Preprocessing:
     """Standardization and the dataset's baseline augmentation.
 
-    mean, std (1, C, 1, 1): of images in [0, 1], by channel. image_size: side of the network's input in pixels; only a
-    random resized crop changes the size of images.
+    mean, std (1, C, 1, 1): of images in [0, 1]. image_size: side of the input in pixels; only random crops resize.
     """
 
     mean: Tensor

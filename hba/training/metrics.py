@@ -114,8 +114,7 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
 def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None) -> Measured:
     """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
 
-    n_classes: also compute the confusion matrix of so many classes, and which images are answered wrongly. The host
-    waits for the device only at the end.
+    n_classes: also find the confusion matrix of so many classes, and the wrong answers. The host waits only at the end.
     """
     answers: list[Tensor] = []
 

@@ -26,8 +26,7 @@ def mix(images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generat
 def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Generator) -> Tensor:
     """Draw the share of the image itself at each pixel (H, W), float64, for a whole batch.
 
-    Its mean is the share of the image's labels. It is one number for Mixup, 0 in a box and 1 outside of it for CutMix,
-    and 1 where nothing is mixed.
+    Its mean is the share of the image's labels. Mixup: one number. CutMix: 0 in a box, 1 outside. Without mixing: 1.
     """
     device = generator.device
     numbers = torch.rand(6, generator=generator, dtype=torch.float64, device=device)

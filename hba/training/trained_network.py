@@ -155,9 +155,7 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class TrainedNetwork:
-    """A network with all that a prediction needs. info: the content of network.json. module: from images uint8 (N, C,
-    S, S) to logits (N, classes), on the CPU.
-    """
+    """A network, on the CPU. info: of network.json. module: from images uint8 (N, C, S, S) to logits (N, classes)."""
 
     info: NetworkInfo
     module: Callable[[Tensor], Tensor]

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,7 @@ from hba.training.optim import optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 
 
-@dataclass(frozen=True)
-class Trained:
+class Trained(NamedTuple):
     """A network after its last epoch, measured on the test split.
 
     epochs: loss and error on the augmented training images of each epoch, means over its batches during training.
@@ -60,8 +59,7 @@ def train(
     seed decides weights, batches and draws, except draws from torch's default generators. A search with the same seed
     uses other streams, so no network starts from the weights of the search. own_network: replaces the setting `model`;
     if it is a network, all seeds start from its weights. start: pretrained weights of the model. checkpoint: where the
-    training is saved regularly and resumed from, without the internal state of the augmentation. Raises DivergedError
-    for a loss that is not finite.
+    training is saved and resumed, without the augmentation's own state. DivergedError for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())

@@ -15,7 +15,6 @@ from hba.data import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.executors.executor import ProcessExecutor
 from hba.policy_evaluation.callbacks import EvaluationPlan
-from hba.policy_evaluation.evaluation import Result
 from hba.schedule.schedule import Schedule
 from hba.training.metrics import Measured
 
@@ -164,7 +163,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
 
     def run(executor: ProcessExecutor, function: Any, tasks: Any, *_: Any) -> Any:
         seen.append((len(tasks), executor.n_threads))
-        yield from ((number, Result(Measured(0.0, 50.0), ())) for number in range(len(tasks)))
+        yield from ((number, (Measured(0.0, 50.0), (), None)) for number in range(len(tasks)))
 
     monkeypatch.setattr(ProcessExecutor, "run", run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
