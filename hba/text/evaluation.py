@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.policy_evaluation.leakage import settings_of
-from hba.regularization.groups import DROPOUT, Regularization
+from hba.regularization.groups import DROPOUT
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.results import RESULTS_NAME, mean_of, std_of
 from hba.report.statistics import PairedDifference
@@ -25,6 +24,7 @@ from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTraining
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
+from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.devices import environment, explained_memory_errors, find_device
 from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import shows_progress
@@ -103,16 +103,14 @@ def train(
     word: of the validation text after each epoch, and of the test text. DivergedError for a loss that is not finite.
     """
     device, length = tokens["train"].device, config.sequence_length
-    schedule = schedule.stretched(config.epochs)
-    regularization = Regularization(schedule.space.regularizers, schedule.space.n_of_policy)
+    by_epoch = ScheduleAugmentation(schedule).regularization_by_epoch(config.epochs, device)
     network = network_of(config, n_words, derived_seed(seed, "an evaluation on text")).to(device)
     optimizer, learning_rate = optimizer_of(config, network.parameters())
     stream = TokenStream(tokens["train"], config.batch_size, length, network.zero_state, FILES["train"])
     val_losses: list[float] = []
     with default_generators(device, derived_seed(seed, "default generators of an evaluation on text")):
-        for epoch in range(config.epochs):
-            regularization.give(network, optimizer, schedule.regularization(epoch))
-            values = torch.tensor(schedule.values[epoch], dtype=torch.float32, device=device)
+        for regularization, row, values in by_epoch:
+            regularization.give(network, optimizer, row)
             network.train()
             for _ in range(stream.batches_per_pass):
                 passage, following = stream.next()
@@ -125,7 +123,7 @@ def train(
                 on_step()
             val_losses.append(measured_loss(network, tokens["valid"], length))
             if not math.isfinite(val_losses[-1]):
-                raise DivergedError(f"the loss of epoch {epoch + 1} is not finite; lower the learning rate")
+                raise DivergedError(f"the loss of epoch {len(val_losses)} is not finite; lower the learning rate")
             learning_rate.observe(val_losses[-1])
     return val_losses, measured_loss(network, tokens["test"], length)
 
