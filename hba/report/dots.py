@@ -86,13 +86,7 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
 def _in_words(above: PairedDifference) -> str:
     """`2.1 points higher (0.4 to 3.8)`; where zero is between the ends, each says its side."""
     size = f"{abs(above.mean):.1f} points {'higher' if above.mean > 0 else 'lower'}" if above.mean else "no difference"
-    if above.interval is None:
-        return size
-    low, high = above.interval
-    if low < 0 < high:
-        return f"{size} ({-low:.1f} lower to {high:.1f} higher)"
-    near, far = sorted((abs(low), abs(high)))
-    return f"{size} ({near:.1f} to {far:.1f})"
+    return f"{size} ({above.between(1)})" if above.interval else size
 
 
 def race_dots(found: RaceFindings) -> dict[str, Dots]:

@@ -106,11 +106,6 @@ def is_pixelated(image: Tensor) -> bool:
     return max(image.shape) <= LARGEST_PIXELATED
 
 
-def printable(text: str) -> str:
-    """Text that UTF-8 can hold; a file's name may have bytes that are none, which are then shown as \\udcff."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def metrics_figure(
     title: str, lines: Mapping[str, Mapping[int, float]], digits: int, ends: Sequence[int] = ()
 ) -> Markup:

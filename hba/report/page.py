@@ -94,7 +94,8 @@ def page_of(run: Run) -> str:
         style=(folder / "page.css").read_text(encoding="utf-8"),
         version=VERSION,
     )
-    return figures.printable(page.lstrip())
+    # A file's name may have bytes that are no text, which are then shown as \udcff.
+    return page.lstrip().encode("utf-8", "backslashreplace").decode()
 
 
 def _title(run: Run) -> str:

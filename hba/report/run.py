@@ -1,13 +1,12 @@
 """The folder of a run, as its page and comparisons read it: the files of a search, of an evaluation, or of both."""
 
-import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hba.data.reading import LEFT_OUT_NAME, SkippedFile
 from hba.errors import RunError
@@ -28,6 +27,7 @@ SEARCH_FOLDER, EVALUATION_FOLDER = "search", "evaluation"
 """Of `hba auto`, in its folder."""
 
 Metrics = Mapping[str, float | None]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SearchFiles:
     """metrics: one mapping for each finished epoch, as in metrics.csv. settings: as in config.json."""
 
     schedule: Schedule
-    metrics: tuple[Metrics, ...]
+    metrics: Sequence[Metrics]
     settings: Mapping[str, Any]
 
     def measured(self, name: str) -> dict[int, float]:
@@ -76,14 +76,15 @@ class Run:
     def read(folder: str | Path) -> "Run":
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
-        auto = _json(folder / AUTO_NAME)
+        auto = _read(folder / AUTO_NAME, _object) or {}
         searched, tested = (folder / SEARCH_FOLDER, folder / EVALUATION_FOLDER) if auto else (folder, folder)
         search, results, evaluated = None, None, None
         # hba.train writes its policy beside results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
-            search = SearchFiles(schedule, _metrics(searched / METRICS_NAME), _settings(searched / CONFIG_NAME))
+            metrics = _read(searched / METRICS_NAME, _metrics) or ()
+            search = SearchFiles(schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {})
         if (tested / RESULTS_NAME).exists():
             results = read_results(tested / RESULTS_NAME)
         own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
@@ -96,53 +97,42 @@ class Run:
                 f"{RESULTS_NAME}"
             )
         place = searched if (searched / SAMPLES_NAME).exists() else tested
-        samples, native = _samples(place / SAMPLES_NAME), _samples(place / NATIVE_NAME)
-        left_out = [one for place in (folder, searched, tested) for one in _left_out(place / LEFT_OUT_NAME)]
-        network = _json(folder / NETWORK_NAME)
+        samples, native = (_read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME))
+        places = (folder, searched, tested)
+        left_out = [one for place in places for one in _read(place / LEFT_OUT_NAME, _left_out) or ()]
+        network = _read(folder / NETWORK_NAME, _object) or {}
         return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """Empty where there is no such file."""
-    with _reading(path):
-        found = json.loads(read_text(path)) if path.exists() else {}
-        if not isinstance(found, dict):
-            raise ValueError("it must hold an object")
-        return found
+def _read(path: Path, load: Callable[[Path], Found]) -> Found | None:
+    """What `load` makes of a file, None where there is none; RunError where that fails."""
+    try:
+        return load(path) if path.exists() else None
+    except Exception as error:
+        # Pillow raises exceptions of any kind for damaged files.
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
-def _samples(path: Path) -> Samples | None:
-    with _reading(path):
-        return Samples.load(path) if path.exists() else None
+def _object(path: Path) -> dict[str, Any]:
+    found = json.loads(read_text(path))
+    if not isinstance(found, dict):
+        raise ValueError("it must hold an object")
+    return found
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    """Of a CSV file; none where there is no such file."""
-    return [*csv.DictReader(io.StringIO(read_text(path)))] if path.exists() else []
-
-
-def _left_out(path: Path) -> list[SkippedFile]:
-    with _reading(path):
-        return [SkippedFile(row["path"], row["reason"]) for row in _rows(path)]
-
-
-def _metrics(path: Path) -> tuple[Metrics, ...]:
-    """Empty where there is no such file."""
-    with _reading(path):
-        return tuple({name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path))
-
-
-def _settings(path: Path) -> Mapping[str, Any]:
-    """Empty where there is no such file."""
-    settings = _json(path)
+def _settings(path: Path) -> dict[str, Any]:
+    settings = _object(path)
     own = settings.pop(OWN, ())
     return settings | {name: "your own" for name in settings if name in own}
 
 
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        # Pillow raises exceptions of any kind for damaged files.
-        raise RunError(f"{path} cannot be read: {reason_of(error)}") from None
+def _metrics(path: Path) -> list[Metrics]:
+    return [{name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path)]
+
+
+def _left_out(path: Path) -> list[SkippedFile]:
+    return [SkippedFile(row["path"], row["reason"]) for row in _rows(path)]
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    return csv.DictReader(io.StringIO(read_text(path)))

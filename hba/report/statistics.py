@@ -39,6 +39,13 @@ class PairedDifference:
             return PairedDifference(len(differences), mean if abs(mean) > ROUNDING else 0.0, None)
         return PairedDifference(len(differences), mean, interval_of_mean(differences))
 
+    def between(self, digits: int) -> str:
+        """The interval, `0.11 to 0.93`; where zero is between its ends, each says its side. Empty without one."""
+        low, high = self.interval or (0.0, 0.0)
+        if low < 0 < high:
+            return f"{-low:.{digits}f} lower to {high:.{digits}f} higher"
+        return " to ".join(f"{bound:.{digits}f}" for bound in sorted((abs(low), abs(high)))) if self.interval else ""
+
 
 @dataclass(frozen=True)
 class CrossedDifference:

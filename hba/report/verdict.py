@@ -69,9 +69,4 @@ def _size(found: PairedDifference) -> str:
     if found.interval is None:
         why = f"the same with all {found.n_pairs} seeds" if found.n_pairs > 1 else "from one seed, a spread needs two"
         return f"{size} (no interval: {why})"
-    low, high = found.interval
-    if low <= 0 <= high:
-        interval = f"{abs(low):.2f} lower to {high:.2f} higher"
-    else:
-        interval = " to ".join(f"{bound:.2f}" for bound in sorted((abs(low), abs(high))))
-    return f"{size} (95 % interval {interval}, {found.n_pairs} paired seeds)"
+    return f"{size} (95 % interval {found.between(2)}, {found.n_pairs} paired seeds)"
