@@ -36,13 +36,12 @@ class HyperNetwork(nn.Module):
         rates: TunedRates | None = None,
     ) -> None:
         super().__init__()
-        names = layers_to_replace(model, sharing)
         self.n = n
         self.register_buffer("center", torch.zeros(n))
         self.model = copy.deepcopy(model)
         self.context = LambdaContext()
         generator = generator or torch.Generator().manual_seed(0)
-        for name in names:
+        for name in layers_to_replace(model, sharing):
             layer = self.model.get_submodule(name)
             if isinstance(layer, nn.BatchNorm2d):
                 hyper: HyperLayer = HyperBatchNorm2d(layer, n, self.context)
