@@ -138,7 +138,8 @@ def finished(run: AutoRun) -> AutoResult:
             ["hba", "train", results.verdict.against, record.data, "--config", str(folder / TEST_FOLDER)]
         )
         notes.append(f"The files of this run use {chosen}, the best on validation images. Those of the other: {other}")
-    words_of_answer = answer.sentence if answer else _untested(chosen, record)
+    by = "by validation images alone" if record.rows else "though nothing could be compared in this time"
+    words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:
@@ -160,9 +161,3 @@ def _policy(chosen: str, run: AutoRun) -> Schedule:
     names = ("dataset", "class_names", "image_size", "model", "train_images", "val_images", "images_seen", "settings")
     of_run = {name: found.provenance[name] for name in names if name in found.provenance}
     return dataclasses.replace(recipe, provenance={**of_run, **recipe.provenance})
-
-
-def _untested(chosen: str, record: AutoRecord) -> str:
-    """Where no training of the test has ended."""
-    by = "by validation images alone" if record.rows else "untested; nothing could be compared in this time"
-    return f"Use {chosen}, {by}."

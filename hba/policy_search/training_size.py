@@ -39,8 +39,8 @@ LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """The first for batches of 128, and by the square root of their size for others."""
 WORTH_IT = 1.25
 """By how much bfloat16 must be faster to be used."""
-BESIDE = 1.15
-"""How much longer a step takes while other trainings run beside it."""
+BESIDE, MOST_STEPS, MOST_SECONDS = 1.15, 6, 1.5
+"""How much longer a step takes while other trainings run beside it, and how many are timed, for how long."""
 
 Rung = tuple[str, int]
 """Network and side."""
@@ -162,52 +162,46 @@ class StepTimer:
     def __init__(
         self, look: Look, batch_size: int, device: torch.device, n_threads: int, given: Mapping[str, Any]
     ) -> None:
-        self.look, self.batch_size, self.device, self.n_threads = look, batch_size, device, n_threads
-        self.is_fast, self.gain, self._own = bool(given.get("fast", False)), 1.0, given.get("network")
-        self._decides = "fast" not in given
+        self.n_classes, self.batch_size, self.device, self.n_threads = (
+            len(look.class_names),
+            batch_size,
+            device,
+            n_threads,
+        )
+        self.is_fast, self.gain, self._own = given.get("fast"), 1.0, given.get("network")
 
     def seconds(self, rung: Rung) -> float:
         """Of a training step for each image, its augmentation included."""
-        if self._decides:
-            self._decides = False
-            slow, fast = self._timed(rung, is_fast=False), self._timed(rung, is_fast=True)
-            self.gain, self.is_fast = slow / fast, slow / fast > WORTH_IT
-            return fast if self.is_fast else slow
-        return self._timed(rung, is_fast=self.is_fast)
-
-    def _timed(self, rung: Rung, *, is_fast: bool) -> float:
-        threads = torch.get_num_threads()
         with default_generators(self.device):
-            try:
-                torch.set_num_threads(self.n_threads)
-                return BESIDE * self._step(rung, is_fast) / self.batch_size
-            finally:
-                torch.set_num_threads(threads)
+            if self.is_fast is None:
+                slow, fast = (self._timed(rung, is_fast) for is_fast in (False, True))
+                self.gain, self.is_fast = slow / fast, slow / fast > WORTH_IT
+                return fast if self.is_fast else slow
+            return self._timed(rung, self.is_fast)
 
-    def _step(self, rung: Rung, is_fast: bool) -> float:
-        """Seconds of a step, the least of a few after the first."""
-        (model, side), n_classes = rung, len(self.look.class_names)
-        network = copy.deepcopy(self._own) or build_model(model.partition(".")[0], n_classes, 0, side)
+    def _timed(self, rung: Rung, is_fast: bool) -> float:
+        """By the shortest of a few steps after the first."""
+        (model, side), threads, seconds = rung, torch.get_num_threads(), list[float]()
+        network = copy.deepcopy(self._own) or build_model(model.partition(".")[0], self.n_classes, 0, side)
         network = network.to(self.device).train()
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
         optimizer = torch.optim.SGD(network.parameters(), LEARNING_RATE, momentum=0.9, foreach=True)
-        images = torch.rand(self.batch_size, 3, side, side, device=self.device)
+        images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
-        generator = torch.Generator(self.device)
         augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]
-        least, began = math.inf, time.monotonic()
-        for number in range(6):
-            if number > 2 and time.monotonic() - began > 1.0:
-                break
-            start = time.perf_counter()
-            loss = nn.functional.cross_entropy(forward(augment(images, generator)), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
-            if number:
-                least = min(least, time.perf_counter() - start)
-        return least
+        torch.set_num_threads(self.n_threads)
+        try:
+            while len(seconds) < 2 or (len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS):
+                began = time.perf_counter()
+                inputs = augment(images, torch.Generator(self.device))
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(forward(inputs), labels).backward()
+                optimizer.step()
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize(self.device)
+                seconds.append(time.perf_counter() - began)
+        finally:
+            torch.set_num_threads(threads)
+        return BESIDE * min(seconds[1:]) / self.batch_size
