@@ -16,12 +16,12 @@ from hba.policy_choice.phases import SEARCH_FOLDER, TEST_FOLDER
 from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
-from hba.report.tables import measured_table
 
+from .evaluate import print_errors
 from .help import SectionedCommand
 from .main import INTERRUPTED
 from .options import DATA, algorithm_options, duration, given, number_option, path_option, settings_options
-from .terminal import console, operations_file_arguments, operations_file_option, resume_line, run_folder, say, table
+from .terminal import console, operations_file_arguments, operations_file_option, resume_line, run_folder, say
 
 BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 60s]"
 CHOSEN = {name: "by the time and the images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
@@ -85,10 +85,8 @@ def _report(result: hba.AutoResult) -> None:
     """The answer first, then the numbers, then the files and what to do next."""
     printer, folder = console(), result.folder
     printer.print(f"\n{result.answer}\n")
-    if result.results is not None and (found := measured_table(result.results, "test_error")) is not None:
-        printer.print(table(found.headings, found.rows))
-        if result.results.verdict is not None:
-            printer.print(str(result.results.verdict))
+    if result.results is not None:
+        print_errors(result.results)
     for note in result.record.notes:
         printer.print(note)
     printer.print(f"Policy: {folder / 'policy.json'}; as Python without hba: {folder / 'pipeline.py'}")

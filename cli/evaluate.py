@@ -5,7 +5,7 @@ import inspect
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.baselines import AGAINST
 from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, TrainingsBar
 from hba.report.answer import answer
-from hba.report.tables import MEASURES, measured_table
+from hba.report.results import MEASURES, Measure
+from hba.report.tables import measured_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
@@ -88,13 +89,12 @@ def evaluate(schedule: str, data: str | None, out: Path | None, as_json: bool, *
             redirected,
             run_folder(out, "evaluate", resume=options["resume"]) as folder,
             PrintsEvaluation() as terminal,
+            trainings_kept(folder, lambda: terminal.n_done),
         ):
             callback: Any = terminal
             if tensorboard and is_first():
                 callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
-            with trainings_kept(folder, lambda: terminal.n_done):
-                settings = {"jobs": jobs, **given(options)}
-                result = hba.evaluate(schedule, data, out=folder, callback=callback, **settings)
+            result = hba.evaluate(schedule, data, out=folder, callback=callback, jobs=jobs, **given(options))
         if is_first():
             _report(result, folder, as_json=as_json)
 
@@ -174,14 +174,16 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
         f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
         f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
     )
-    for measure in MEASURES:
-        measured = measured_table(result, measure)
-        if measured is not None:
-            printer.print(table(measured.headings, measured.rows))
-    for text in [str(result.verdict)] if result.verdict else result.warnings:
-        printer.print(text)
+    print_errors(result, MEASURES)
     if found is not None and found.next_step is not None:
         printer.print(f"To be surer: {found.next_step}")
     printer.print(f"Results: {folder / RESULTS_NAME}")
     if result.report is not None:
         printer.print(f"Report: {result.report}")
+
+
+def print_errors(result: hba.EvaluationResult, measures: Iterable[Measure] = ("test_error",)) -> None:
+    """A table of each measure that is known, and the verdict; without one, the warnings."""
+    found = [table(*one) for measure in measures if (one := measured_table(result, measure)) is not None]
+    for text in (*found, *([str(result.verdict)] if result.verdict else result.warnings)):
+        console().print(text)

@@ -9,14 +9,16 @@ from typing import Any
 
 import click
 
+import hba
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
+from hba.errors import ScheduleError
 from hba.operations import Operation, registered_operations
 from hba.policy.spaces import SPACES, search_space
 from hba.schedule.library import files_of, policy_names, shipped_schedules
 from hba.schedule.recipes import RECIPES
 from hba.utils.devices import environment, find_device, version_of
 from hba.utils.imports import EXTRAS, install
-from hba.utils.text import as_markdown, counted, percent
+from hba.utils.text import as_markdown, counted, percent, unknown
 
 from .terminal import by_stage, console, json_option, operations_file_option, print_json, say, table
 
@@ -117,24 +119,22 @@ def policies(name: str | None, as_json: bool) -> None:
 
 
 def _print_card(name: str, as_json: bool) -> None:
-    # They read and draw tables of an evaluation, which the list does not need.
-    from hba.report.card import read_card
-    from hba.report.tables import measured_table
-
-    card = read_card(name)
+    if name not in policy_names():
+        raise ScheduleError(unknown("shipped schedule", name, policy_names()))
+    card, printer = json.loads(files_of(name)[1].read_text("utf-8")), console()
     if as_json:
-        print_json(json.loads(files_of(name)[1].read_text("utf-8")))
+        print_json(card)
         return
-    results, printer = card.results, console()
-    printer.print(card.text)
-    if (found := measured_table(results, "test_error")) is not None:
-        printer.print(table(found.headings, found.rows))
-    if results.verdict is not None:
-        printer.print(str(results.verdict))
+    # It imports PyTorch, which takes seconds.
+    from .evaluate import print_errors
+
+    results = hba.EvaluationResult.model_validate(card["results"])
+    printer.print(card["text"])
+    print_errors(results)
     packages = ", ".join(f"{name} {results.environment['packages'].get(name)}" for name in ("hba-augment", "torch"))
     printer.print(f"{results.test_images} test images; {packages}. To reproduce it:")
-    for command in (card.search, card.evaluate):
-        printer.print(f"  {command}", soft_wrap=True)
+    for command in ("search", "evaluate"):
+        printer.print(f"  {card[command]}", soft_wrap=True)
 
 
 @click.command()

@@ -85,10 +85,9 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
         raise DataError(f"none of {len(files)} images can be read{why}; name image files, or folders with some")
     cells = [(str(file), *_cells(network, row)) for file, row in found]
     if as_json:
-        values = [dict(zip(network.classes, row.tolist(), strict=True)) for _, row in found]
         printed = [
-            {"image": image, "class": name, "probabilities": by_class}
-            for (image, name, *_), by_class in zip(cells, values, strict=True)
+            {"image": image, "class": name, "probabilities": dict(zip(network.classes, row.tolist(), strict=True))}
+            for (image, name, *_), (_, row) in zip(cells, found, strict=True)
         ]
         print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
         return

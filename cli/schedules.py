@@ -21,7 +21,7 @@ from hba.importers.pba import PBA_FILL
 from hba.report.findings import reach_line
 from hba.schedule.library import policy_file
 from hba.schedule.pictures import draw_augmented
-from hba.schedule.summary import left_out, not_shown
+from hba.schedule.summary import left_out, not_shown, spaced
 from hba.utils.settings import color
 from hba.utils.text import counted, first_of
 
@@ -100,10 +100,9 @@ def _some_of(folder: Path) -> list[Path]:
     found, _ = files_in(folder)
     if not found:
         raise DataError(f"the folder {folder} holds no images; name image files, or a folder with some")
-    if len(found) <= N_OF_FOLDER:
-        return found
-    say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
-    return [found[number * (len(found) - 1) // (N_OF_FOLDER - 1)] for number in range(N_OF_FOLDER)]
+    if len(found) > N_OF_FOLDER:
+        say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
+    return [found[index] for index in spaced(len(found), N_OF_FOLDER)]
 
 
 @click.command()

@@ -29,15 +29,7 @@ from .help import SectionedCommand
 from .main import INTERRUPTED
 from .options import DATA, algorithm_options, complete, duration, given, number_option, path_option, settings_options
 from .show import print_findings, print_over_seeds
-from .terminal import (
-    classes_line,
-    console,
-    operations_file_arguments,
-    operations_file_option,
-    resume_line,
-    run_folder,
-    say,
-)
+from .terminal import classes_line, operations_file_arguments, operations_file_option, resume_line, run_folder, say
 
 MOST_REGULARIZERS = 8
 N_LINES = 10
@@ -134,7 +126,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
     if found is None:
         say(f"Stopped. {resume_line('search', folder)}")
     elif is_first():
-        print_over_seeds(str(folder), found, console())
+        print_over_seeds(str(folder), found)
         first, *others = (str(seed_folder(folder, seed)) for seed in sorted(found.schedules))
         say(f"Each search has a folder, such as {first}; `hba show {shlex.quote(str(folder))}` prints this again.")
         words = ["hba", "evaluate", first, "--against", ",".join(["none", *others])]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 import hba
 from hba.errors import SettingsError
@@ -42,7 +41,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         if as_json:
             print_json(_described_over_seeds(found))
         else:
-            print_over_seeds(schedule, found, console())
+            print_over_seeds(schedule, found)
         return
     loaded = hba.load_policy(schedule)
     if as_json:
@@ -138,9 +137,9 @@ def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
         printer.print(line)
 
 
-def print_over_seeds(name: str, found: OverSeeds, printer: Console) -> None:
+def print_over_seeds(name: str, found: OverSeeds) -> None:
     """Operations and regularizers in the last epoch of searches that differ by their seed, and what to conclude."""
-    rows = []
+    printer, rows = console(), []
     for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
         low, high = one.probability_moved.interval
         moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "-"
@@ -199,4 +198,4 @@ def report(run: Path) -> None:
 def compare(runs: tuple[Path, ...]) -> None:
     """Compare the settings and the results of RUNS, folders of searches and evaluations, in tables."""
     for title, content in hba.compare(*runs).tables().items():
-        console().print(table(content.headings, content.rows, title))
+        console().print(table(*content, title))

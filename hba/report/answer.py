@@ -13,8 +13,6 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.text import CONFIDENCE, counted, duration
 
 ALMOST_SURELY, PROBABLY = 0.99, 0.9
-UNEVEN = 2
-"""Classes are uneven if the largest has at least this many times the test images of the smallest."""
 MOST_TIMES, SEEDS_AFTER_ONE = 5, 5
 """A next step has at most so many times the seeds of the evaluation, and so many after a single one."""
 WORDS = {
@@ -102,8 +100,7 @@ def answer(
         sentences.append("One seed does not show how much is luck of the training.")
     elif needed == math.inf and not is_sure and crossed.from_images > crossed.from_seeds:
         sentences.append("More test images would make this surer, not more seeds.")
-    sentences += [] if results.error is None else [f"Test error: {results.error}."]
-    sentences += [f"{warning}." for warning in results.warnings]
+    sentences += results.notes
     n, step = max(len(seeds) + 2, math.ceil(min(needed, 1e9))), None
     if not is_sure and n <= MOST_TIMES * len(seeds):
         done = sum(len(row.seeds) for row in results.rows)
@@ -160,8 +157,7 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
 
 def _on_classes(first: Any, this: _Row, best: _Row) -> list[str]:
     """The error as the mean over the classes where these are uneven, and whether it says the opposite."""
-    images = next((one.matrix().sum(1) for one in first.confusion if one is not None), np.ones(1))
-    if this.balanced is None or best.balanced is None or images.max() < UNEVEN * images[images > 0].min():
+    if this.balanced is None or best.balanced is None or not first.is_uneven:
         return []
     is_opposite = (this.error - best.error) * (this.balanced - best.balanced) < 0
     head = "But averaged over the uneven classes, it is the other way round" if is_opposite else "Averaged over classes"

@@ -59,9 +59,9 @@ def compare(*runs: str | Path) -> Comparison:
 
 def _settings(run: Run) -> Cells:
     """Of the search, and of the evaluation by names that say so; a dash where a run lacks one."""
-    of_search = settings_facts({} if run.search is None else run.search.settings)
-    of_evaluation = settings_facts({} if run.results is None else run.results.settings)
-    return {**dict(of_search), **{f"{name} (evaluation)": text for name, text in of_evaluation}}
+    of_search = {} if run.search is None else settings_facts(run.search.settings)
+    of_evaluation = {} if run.results is None else settings_facts(run.results.settings)
+    return of_search | {f"{name} (evaluation)": text for name, text in of_evaluation.items()}
 
 
 def _validation(run: Run) -> Cells:

@@ -167,9 +167,9 @@ def together(
         images, epoch = [of.images[number] for number in chosen], schedule.epochs - 1
         return [copies[0] for copies in augmented_copies(schedule, images, epoch=epoch, n_copies=1, seed=0)]
 
-    small = made(samples)
-    large, names = small if native is None else made(native), [samples.class_names[number] for number in chosen]
+    small = [None] * N_TOGETHER if native is None else [image for image, _ in made(samples)]
+    names = [samples.class_names[number] for number in chosen]
     return [
-        (name, made_by, image, None if native is None else little)
-        for name, (image, made_by), (little, _) in zip(names, large, small, strict=True)
+        (name, by, image, little)
+        for name, (image, by), little in zip(names, made(native or samples), small, strict=True)
     ]

@@ -69,13 +69,10 @@ class OverSeeds:
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
         """The searches in a folder that have ended. RunError where these are fewer than two."""
-        schedules, left_out = {}, []
-        for seed, path in sorted(seed_folders(folder).items()):
-            schedule = Schedule.load(path / POLICY_NAME) if (path / POLICY_NAME).exists() else None
-            if schedule is not None and _has_ended(schedule):
-                schedules[seed] = schedule
-            else:
-                left_out.append(f"{PREFIX}{seed}")
+        files = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
+        found = {seed: Schedule.load(path) for seed, path in files.items() if path.exists()}
+        schedules = {seed: schedule for seed, schedule in found.items() if _has_ended(schedule)}
+        left_out = [f"{PREFIX}{seed}" for seed in files if seed not in schedules]
         if len(schedules) < 2:
             raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(schedules)}")
         return OverSeeds.of(schedules, tuple(left_out))
@@ -142,13 +139,9 @@ def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]
     for operation in schedules[0].space.operations:
         name = operation.name
         each = [of_seed[name] for of_seed in moves]
-        share, moved = (
-            Over.of([one[name] for one in shares]),
-            [one.probability[-1] - one.probability[0] for one in each],
-        )
+        share, probability = Over.of([one[name] for one in shares]), Over.of([one.probability[-1] for one in each])
+        moved = Over.of([one.probability[-1] - one.probability[0] for one in each])
         magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
         magnitude = Over.of(magnitudes) if magnitudes else None
-        probability = Over.of([one.probability[-1] for one in each])
-        kind = (name, operation.stage, operation.unit)
-        found.append(OperationOverSeeds(*kind, share, probability, Over.of(moved), magnitude))
+        found.append(OperationOverSeeds(name, operation.stage, operation.unit, share, probability, moved, magnitude))
     return tuple(sorted(found, key=lambda one: -one.share.mean))

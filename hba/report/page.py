@@ -13,7 +13,7 @@ from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
 from hba.report import dots, examples, figures, findings, tables
 from hba.report.race import RaceFindings, leg_ends
-from hba.report.results import RESULTS_NAME, EvaluationResult
+from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
 from hba.report.run import CONFIG_NAME, EVALUATED_NAME, Run, SearchFiles
 from hba.report.samples import Samples
 from hba.schedule.pictures import panels
@@ -78,7 +78,8 @@ def page_of(run: Run) -> str:
     environment.filters["picture"], environment.tests["pixelated"] = figures.picture, figures.is_pixelated
     kind, answer, details = _answer(run)
     schedule, search, results = run.schedule, run.search, run.results
-    race = None if search is None else RaceFindings.of(search.schedule.provenance)
+    origin = {} if search is None else search.schedule.provenance
+    race = RaceFindings.of(origin)
     page = environment.get_template("report.html.j2").render(
         **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind], "answer": answer, "details": details},
         results=results,
@@ -88,7 +89,7 @@ def page_of(run: Run) -> str:
         race=race,
         race_dots={} if race is None else dots.race_dots(race),
         losses=[] if search is None else list(_losses(search)),
-        has_legs=search is not None and bool(leg_ends(search.schedule.provenance)),
+        has_legs=bool(leg_ends(origin)),
         commands=list(_commands(run)),
         made=list(_made(run)),
         style=(folder / "page.css").read_text(encoding="utf-8"),
@@ -143,15 +144,14 @@ def _origin(search: SearchFiles) -> str:
 
 
 def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
-    found = tables.confused(results)
-    is_uneven = found is not None and found.is_uneven
-    shown = [one for one in tables.MEASURES if one != "balanced_accuracy" or is_uneven]
+    is_uneven = results.rows[0].is_uneven
+    shown = [one for one in MEASURES if one != "balanced_accuracy" or is_uneven]
     return {
         "dots": dots.error_dots(results),
         "balanced": dots.error_dots(results, "balanced_accuracy") if is_uneven else None,
         "numbers": [table for measure in shown if (table := tables.measured_table(results, measure))],
         "error": error_in_words(results.error),
-        "confused": found,
+        "confused": tables.confused(results),
     }
 
 
@@ -207,7 +207,7 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
         yield "The evaluation again", shlex.join(words)
 
 
-def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str, str]]]]:
+def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]]]:
     """By what the run is made of: facts, and all settings."""
     if run.search is not None:
         origin, facts = run.search.schedule.provenance, [("how", _origin(run.search))]
@@ -219,9 +219,8 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str
         yield "The search", [*facts, *_machine_facts(origin)], settings_facts(run.search.settings)
     if run.results is not None:
         seconds = run.results.wall_seconds
-        time = [("time", duration(seconds))] if seconds else []
-        settings = settings_facts(run.results.settings)
-        yield "The evaluation", [*time, *_machine_facts(run.results.environment)], settings
+        time, machine = [("time", duration(seconds))] if seconds else [], _machine_facts(run.results.environment)
+        yield "The evaluation", [*time, *machine], settings_facts(run.results.settings)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -234,12 +233,12 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
 
 
-def settings_facts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Each setting as text; `not set` where the data decide."""
     texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
-    found = []
+    found = {}
     for name, value in settings.items():
         parts = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else value
         text = ", ".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
-        found.append((name, texts.get(text, text)))
+        found[name] = texts.get(text, text)
     return found

@@ -28,14 +28,18 @@ RESULTS_NAME = "results.json"
 ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages")
 """Keys of what made the numbers, beside the other ones of the file."""
 
-OVER_SEEDS = "The interval is over training seeds, for one schedule, one split and one test set."
-
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
 Nats = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Measure = Literal["test_error", "test_loss", "balanced_accuracy"]
-KEYS: Mapping[Measure, str] = {"test_error": "test_error_percent", "test_loss": "nats", "balanced_accuracy": "percent"}
-"""Of the values of each measure in the file."""
+MEASURES: Mapping[Measure, tuple[str, str, int]] = {
+    "test_error": ("test_error_percent", "test error, %", 2),
+    "test_loss": ("nats", "test loss, nats", 3),
+    "balanced_accuracy": ("percent", "balanced accuracy, %", 2),
+}
+"""Key of the values in the file, heading and decimals; the balanced accuracy is the mean of the classes' recalls."""
+UNEVEN = 2
+"""Classes are uneven if the largest has at least this many times the test images of the smallest."""
 
 
 class EvaluationRow(pydantic.BaseModel):
@@ -76,6 +80,18 @@ class EvaluationRow(pydantic.BaseModel):
         if measure == "balanced_accuracy":
             values = tuple(None if one is None else one.balanced_accuracy_percent for one in self.confusion)
         return {seed: value for seed, value in zip(self.seeds, values, strict=False) if value is not None}
+
+    @property
+    def answers(self) -> np.ndarray | None:
+        """int64 (classes, classes): test images by class and answer, over all seeds; None where they are not stored."""
+        matrices = [one.matrix() for one in self.confusion if one is not None]
+        return np.sum(matrices, axis=0) if matrices else None
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether the numbers of test images of the classes are so uneven that the balanced error differs."""
+        images = next((one.matrix().sum(1) for one in self.confusion if one is not None), np.ones(1))
+        return bool(images.max() >= UNEVEN * images[images > 0].min())
 
     def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
         """By seed, where they are stored: bool (n_images,), which test images were answered wrongly.
@@ -121,10 +137,8 @@ class LeakageReport(pydantic.BaseModel):
         """For a search that has seen test images; None for one that has seen none, and where it is not known."""
         if not self.test_images_seen:
             return None
-        seen = (
-            f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images} test images"
-        )
-        return f"The search of {self.row} has seen {seen}: its error on them is too low"
+        seen = f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images}"
+        return f"The search of {self.row} has seen {seen} test images: its error on them is too low"
 
 
 class EvaluationResult(pydantic.BaseModel):
@@ -217,18 +231,21 @@ class EvaluationResult(pydantic.BaseModel):
         return tuple(searched.warning for searched in self.searched if searched.warning)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """How the error is defined, where it is no share of wrong answers, and the warnings, as sentences."""
+        defined = () if self.error is None else (f"Test error: {self.error}.",)
+        return (*defined, *(f"{warning}." for warning in self.warnings))
+
+    @property
     def verdict(self) -> Verdict | None:
         """The schedule against the best other row; None where there is nothing to compare.
 
         Its sentence also names the rows whose search has seen test images, and says how far to trust the verdict.
         """
         found = verdict(self.differences)
-        if found is None:
-            return None
-        what = [] if self.error is None else [f"Test error: {self.error}."]
-        limit = [] if found.interval is None else [OVER_SEEDS]
-        sentences = [found.sentence, *what, *(f"{warning}." for warning in self.warnings), *limit]
-        return replace(found, sentence=" ".join(sentences))
+        limit = "The interval is over training seeds, for one schedule, one split and one test set."
+        notes = self.notes if found is None or found.interval is None else (*self.notes, limit)
+        return found and replace(found, sentence=" ".join([found.sentence, *notes]))
 
     @property
     def answer(self) -> Answer | None:
@@ -238,7 +255,7 @@ class EvaluationResult(pydantic.BaseModel):
     def save(self, path: Path) -> None:
         """Write results.json completely or not at all, with means, differences, verdict and answer too."""
         found, answered = self.verdict, self.answer
-        measures = {measure: self._summaries(measure) for measure in KEYS}
+        measures = {measure: self._summaries(measure) for measure in MEASURES}
         rows = [
             {
                 **{"name": row.name, "seeds": row.seeds, "definition": row.definition},
@@ -267,7 +284,7 @@ class EvaluationResult(pydantic.BaseModel):
         for row in self.rows:
             by_seed, minus = row.by_seed(measure), differences.get(row.name)
             found[row.name] = {
-                KEYS[measure]: [by_seed.get(seed) for seed in row.seeds],
+                MEASURES[measure][0]: [by_seed.get(seed) for seed in row.seeds],
                 "mean": mean_of(by_seed),
                 "std": std_of(by_seed),
                 "schedule_minus_row": minus and asdict(minus),

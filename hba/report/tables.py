@@ -1,25 +1,17 @@
 """Tables of a run, as its page and commands show them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from hba.report.results import EvaluationResult, EvaluationRow, Measure, mean_of, std_of
+from hba.report.results import MEASURES, EvaluationResult, Measure, mean_of, std_of
 from hba.utils.text import points
 
 N_PAIRS = 10
 """Most pairs of classes in a table."""
 MOST_CLASSES = 12
 """Of a confusion matrix that can be read."""
-UNEVEN = 2
-"""The largest class must have at least so many times the test images of the smallest, for the balanced error."""
-MEASURES: Mapping[Measure, tuple[str, int]] = {
-    "test_error": ("test error, %", 2),
-    "test_loss": ("test loss, nats", 3),
-    "balanced_accuracy": ("balanced accuracy, %", 2),
-}
-"""Heading and decimals of each measure; the balanced accuracy is the mean of the classes' recalls."""
 
 
 class Table(NamedTuple):
@@ -38,7 +30,7 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
     """Each row's mean, standard deviation, value of each seed, which may lack it, and difference to the schedule; None
     where no row has any.
     """
-    (heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
+    (_, heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
     for row in results.rows:
         if by_seed := row.by_seed(measure):
             numbers = (mean_of(by_seed), std_of(by_seed), *(by_seed.get(seed) for seed in row.seeds))
@@ -57,24 +49,15 @@ class Confused(NamedTuple):
 
     matrix: tuple[tuple[str, tuple[int, ...]], ...] | None
     pairs: Table
-    is_uneven: bool
 
 
 def confused(results: EvaluationResult) -> Confused | None:
     """None where no confusion matrix was kept, as by older versions."""
-    counts, names = _counts(results.rows[0]), results.class_names or ()
+    counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
         return None
-    images = counts.sum(1)
     matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
-    is_uneven = bool(images.max() >= UNEVEN * images[images > 0].min())
-    return Confused(matrix if len(names) <= MOST_CLASSES else None, _pairs(results, names), is_uneven)
-
-
-def _counts(row: EvaluationRow) -> np.ndarray | None:
-    """int64 (K, K), over all seeds."""
-    matrices = [one.matrix() for one in row.confusion if one is not None]
-    return np.sum(matrices, axis=0) if matrices else None
+    return Confused(matrix if len(names) <= MOST_CLASSES else None, _pairs(results, names))
 
 
 def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
@@ -83,7 +66,7 @@ def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
     """
     against = results.verdict and results.verdict.against
     rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
-    found = {row.name: counts for row in rows if (counts := _counts(row)) is not None}
+    found = {row.name: row.answers for row in rows if row.answers is not None}
     shares = {name: counts / np.maximum(1, counts.sum(1, keepdims=True)) for name, counts in found.items()}
     largest = np.max(list(shares.values()), axis=0)
     np.fill_diagonal(largest, 0)

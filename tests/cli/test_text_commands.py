@@ -58,7 +58,7 @@ def test_a_search_is_resumed_shown_reported_and_compared() -> None:
     assert "width" in run("search-text", "--out", "run", "--resume", "--width", "5").stderr
     assert said("show", "run")[-1] == "Picture: run/policy.png"
     assert said("report", "run") == ["Report: run/report.html"]
-    assert "hba evaluate-text run/policy.json" in Path("run/report.html").read_text(encoding="utf-8")
+    assert "hba evaluate-text policy.json" in Path("run/report.html").read_text(encoding="utf-8")
     assert any("dropout.words" in line for line in said("compare", "run"))
     said("export", "run", "--to", "json", "--out", "b.json")
     for line in ("export run --to kornia --out c.py", "search --out run --resume", "evaluate run --seeds 1"):
