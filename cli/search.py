@@ -101,7 +101,11 @@ def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **setting
             callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
         result = hba.search(data, out=folder, callback=callback, **settings)
     if is_first():
-        _report(result, folder)
+        words: list[str] = []
+        if result.schedule is not None:
+            print_findings(result.schedule)
+            words = evaluation_words(folder / "policy.json", result.schedule)
+        print_end(result, folder, "search", words)
     return result.finished
 
 
@@ -207,14 +211,6 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
         values = [f"{name} {value:.3g}" for name, value in plan.regularizers.items()]
         lines.append(f"tuned: {operations}{first_of(values, MOST_REGULARIZERS)}")
     return [*lines, *plan.notes]
-
-
-def _report(result: hba.SearchResult, folder: Path) -> None:
-    words: list[str] = []
-    if result.schedule is not None:
-        print_findings(result.schedule)
-        words = evaluation_words(folder / "policy.json", result.schedule)
-    print_end(result, folder, "search", words)
 
 
 def print_end(result: hba.SearchResult, folder: Path, command: str, evaluation: Sequence[str]) -> None:

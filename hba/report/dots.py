@@ -10,8 +10,6 @@ from hba.report.results import EvaluationResult, Measure
 from hba.report.statistics import PairedDifference
 from hba.utils.text import counted
 
-N_TICKS = 5
-
 
 class Row(NamedTuple):
     """number, low, high: on the scale. each: further numbers, small dots. shown, words: what the table says.
@@ -49,8 +47,8 @@ class Dots(NamedTuple):
 
     @property
     def ticks(self) -> list[float]:
-        """Round numbers between both ends."""
-        rough = (self.high - self.low) / N_TICKS
+        """About five round numbers between both ends."""
+        rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
         return [number * step for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
@@ -74,8 +72,7 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
             number = statistics.fmean(of_row.values())
             above = None if of_row is first else PairedDifference.of(of_row, minus=first)
             # From the line on, so that a bar that leaves the line out is a difference that is shown.
-            interval = None if above is None else above.interval
-            low, high = (number, number) if interval is None else (line + interval[0], line + interval[1])
+            low, high = (line + end for end in above.interval) if above and above.interval else (number, number)
             each = tuple(of_row.values()) if len(of_row) > 1 else ()
             words = "" if above is None else _in_words(above)
             rows.append(Row(name, number, low, high, f"{number:.1f} %", words, each, of_row is first))

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from hba.operations import Operation
-from hba.operations.apply import fill_for
 from hba.operations.operation import MIXING, WALK
-from hba.policy.draw import BatchSample, apply_operations
-from hba.policy.space import SearchSpace
+from hba.policy.draw import BatchSample
+from hba.policy.module import Policy
 from hba.report.samples import Samples
 from hba.schedule.pictures import augmented_copies
 from hba.schedule.schedule import Schedule
@@ -76,8 +75,8 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
         if operation.stage == MIXING:
             things, changed = "batches", _mixed(schedule, operation, large, number)
         else:
-            chosen = _typical_and_strong(policy.space, operation, draw, samples.images[number], schedule.fill)
-            things, changed = "images", _changed(policy.space, operation, chosen, large.images[number], schedule.fill)
+            chosen = _typical_and_strong(policy, operation, draw, samples.images[number])
+            things, changed = "images", _changed(policy, operation, chosen, large.images[number])
         if changed:
             reached = in_words(shares[operation.name], things)
             detail, original = f"{100 * shares[operation.name]:.0f} %{largest}", large.images[number] / 255
@@ -92,36 +91,29 @@ def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
     return schedule
 
 
-def _typical_and_strong(
-    space: SearchSpace, operation: Operation, draw: BatchSample, image: Tensor, fill: tuple[float, ...]
-) -> BatchSample:
+def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample, image: Tensor) -> BatchSample:
     """Two draws of an operation by itself, or one for a symmetry: the median, and one with one in ten above it.
 
     Of operations on the walk by their magnitude, of others by how much they change the image (C, H, W), uint8.
     """
-    slots = torch.tensor([number for number, slot in enumerate(space.slots) if slot.operation.name == operation.name])
-    images, steps = (found[:N_RANKED] for found in torch.isin(draw.slots, slots).nonzero().unbind(1))
+    slots = [number for number, slot in enumerate(policy.space.slots) if slot.operation.name == operation.name]
+    images, steps = torch.isin(draw.slots, torch.tensor(slots)).nonzero()[:N_RANKED].unbind(1)
     alone = torch.full_like(draw.slots[images], -1)
     rows = torch.arange(len(images))
     alone[rows, steps] = draw.slots[images, steps]
     drawn = BatchSample(alone, draw.magnitudes[images], draw.positions[images])
     before = (image.float() / 255).expand(len(images), *image.shape)
-    after = apply_operations(space, drawn, before, fill_for(before, fill))
-    change = (after - before).abs().mean(dim=(1, 2, 3)).numpy()
-    strength = np.zeros(len(change))
-    if operation.stage == WALK:
-        strength = np.array([operation.strength(one) for one in drawn.magnitudes[rows, steps].tolist()])
-    order = np.lexsort((change, strength))
+    change = (policy.replay(before, drawn) - before).abs().mean(dim=(1, 2, 3)).numpy()
+    magnitudes = drawn.magnitudes[rows, steps].tolist()
+    strength = [operation.strength(one) if operation.stage == WALK else 0.0 for one in magnitudes]
+    order = np.lexsort((change, np.array(strength)))
     places = (0.5,) if operation.stage == "symmetry" else (0.5, STRONG)
     taken = torch.tensor([int(order[int(place * (len(order) - 1))]) for place in places], dtype=torch.long)
     return BatchSample(drawn.slots[taken], drawn.magnitudes[taken], drawn.positions[taken])
 
 
-def _changed(
-    space: SearchSpace, operation: Operation, chosen: BatchSample, image: Tensor, fill: tuple[float, ...]
-) -> list[Picture]:
-    before = (image.float() / 255).expand(len(chosen), *image.shape)
-    after = [*apply_operations(space, chosen, before, fill_for(before, fill))]
+def _changed(policy: Policy, operation: Operation, chosen: BatchSample, image: Tensor) -> list[Picture]:
+    after = [*policy.replay((image.float() / 255).expand(len(chosen), *image.shape), chosen)]
     shown, found = after[:1] if torch.equal(after[0], after[-1]) else after, []
     for number, changed in enumerate(shown):
         step, note = int((chosen.slots[number] >= 0).nonzero()[0]), ""

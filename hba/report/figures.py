@@ -33,21 +33,15 @@ VARIABLES: Mapping[str, str] = {
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.edgecolor": RULE,
-    "axes.labelcolor": MUTED,
+    **dict.fromkeys(("axes.labelcolor", "text.color", "xtick.color", "ytick.color"), MUTED),
     "axes.spines.top": False,
-    "text.color": MUTED,
     "text.parse_math": False,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
     "lines.linewidth": 1.3,
     "legend.frameon": False,
     "svg.fonttype": "none",
     # Without it, names in the file are random.
     "svg.hashsalt": "hba",
 }
-LARGEST_PIXELATED = 64
-"""Side of images whose pixels are shown as squares."""
-JPEG: Mapping[str, Any] = {"jpeg": {"quality": 90, "subsampling": 0}}
 
 
 def svg(draw: Callable[["Figure"], None], description: str, width: float, height: float) -> Markup:
@@ -97,13 +91,13 @@ def picture(image: Tensor) -> str:
         image = TF.resize(image, [LARGEST_NATIVE], max_size=LARGEST_NATIVE + 1)
     kind = "png" if is_pixelated(image) else "jpeg"
     file = io.BytesIO()
-    TF.to_pil_image((image.clamp(0, 1) * 255).round().byte()).save(file, format=kind, **JPEG.get(kind, {}))
+    TF.to_pil_image((image.clamp(0, 1) * 255).round().byte()).save(file, format=kind, quality=90, subsampling=0)
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def is_pixelated(image: Tensor) -> bool:
-    """Whether the pixels of an image are shown as squares."""
-    return max(image.shape) <= LARGEST_PIXELATED
+    """Whether the pixels of an image are shown as squares, which is for sides of at most 64 pixels."""
+    return max(image.shape) <= 64
 
 
 def metrics_figure(

@@ -24,8 +24,6 @@ from hba.utils.files import reason_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
-SHOWN_CLASSES = 10
-MUCH_SMALLER = 1.5
 SIGNS = {"better": "✓", "no difference shown": "≈", "worse": "✗", "not compared yet": "?"}
 """Of the kinds of answers, beside their colour."""
 
@@ -36,9 +34,9 @@ def write_report(run: str | Path) -> Path:
     One file that needs no other and no network. Raises RunError where the folder holds no run, where its files are
     broken, and where it cannot be written; ScheduleError for a schedule that breaks its format.
     """
-    folder = Path(run)
-    write_text(folder / REPORT_NAME, page_of(Run.read(folder)))
-    return folder / REPORT_NAME
+    path = Path(run) / REPORT_NAME
+    write_text(path, page_of(Run.read(run)))
+    return path
 
 
 def report_at_the_end(
@@ -163,7 +161,7 @@ def _policy_part(schedule: Schedule, samples: Samples | None, native: Samples | 
         for one in (panels(schedule) if schedule.epochs > 1 else ())
     ]
     shown = samples if samples is not None and space.acts_on_images else None
-    is_larger = shown and native and native.images[0].shape[-1] > MUCH_SMALLER * shown.images[0].shape[-1]
+    is_larger = shown and native and native.images[0].shape[-1] > 1.5 * shown.images[0].shape[-1]
     return {
         "examples": list(examples.operation_examples(schedule, shown, native)) if shown else [],
         "together": examples.together(schedule, shown, native if is_larger else None) if shown else [],
@@ -215,7 +213,7 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
             counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
             facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
         if names := origin.get("class_names"):
-            facts.append(("classes", f"{len(names)}: {first_of(list(map(str, names)), SHOWN_CLASSES)}"))
+            facts.append(("classes", f"{len(names)}: {first_of([*map(str, names)], 10)}"))
         yield "The search", [*facts, *_machine_facts(origin)], settings_facts(run.search.settings)
     if run.results is not None:
         seconds = run.results.wall_seconds

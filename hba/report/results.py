@@ -306,7 +306,6 @@ def read_results(path: Path) -> EvaluationResult:
     """RunError for a file that cannot be read or is not the results of an evaluation of images."""
     try:
         return EvaluationResult.model_validate(json.loads(read_text(path)))
-    except pydantic.ValidationError as error:
-        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {first_problem(error)}") from None
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {reason_of(error)}") from None
+        why = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
+        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {why}") from None

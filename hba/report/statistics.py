@@ -34,10 +34,10 @@ class PairedDifference:
         differences = [value - minus[seed] for seed, value in values.items() if seed in minus]
         if not differences:
             return None
-        mean = statistics.fmean(differences)
+        n, mean = len(differences), statistics.fmean(differences)
         if max(differences) - min(differences) <= ROUNDING:
-            return PairedDifference(len(differences), mean if abs(mean) > ROUNDING else 0.0, None)
-        return PairedDifference(len(differences), mean, interval_of_mean(differences))
+            return PairedDifference(n, mean if abs(mean) > ROUNDING else 0.0, None)
+        return PairedDifference(n, mean, interval_of_mean(differences))
 
     def between(self, digits: int) -> str:
         """The interval, `0.11 to 0.93`; where zero is between its ends, each says its side. Empty without one."""

@@ -8,11 +8,6 @@ import numpy as np
 from hba.report.results import MEASURES, EvaluationResult, Measure, mean_of, std_of
 from hba.utils.text import points
 
-N_PAIRS = 10
-"""Most pairs of classes in a table."""
-MOST_CLASSES = 12
-"""Of a confusion matrix that can be read."""
-
 
 class Table(NamedTuple):
     """Text, row by row."""
@@ -44,7 +39,7 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
 
 class Confused(NamedTuple):
     """Answers of the first row on the test images, over all seeds. matrix: images by class and answer, with the names
-    of classes; None where they are too many to be read. pairs: what is confused most, as a table.
+    of classes; None for more than 12 classes, which cannot be read. pairs: what is confused most, as a table.
     """
 
     matrix: tuple[tuple[str, tuple[int, ...]], ...] | None
@@ -57,11 +52,11 @@ def confused(results: EvaluationResult) -> Confused | None:
     if counts is None:
         return None
     matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
-    return Confused(matrix if len(names) <= MOST_CLASSES else None, _pairs(results, names))
+    return Confused(matrix if len(names) <= 12 else None, _pairs(results, names))
 
 
 def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
-    """The pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
+    """The ten pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
     share of the class's images.
     """
     against = results.verdict and results.verdict.against
@@ -70,7 +65,7 @@ def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
     shares = {name: counts / np.maximum(1, counts.sum(1, keepdims=True)) for name, counts in found.items()}
     largest = np.max(list(shares.values()), axis=0)
     np.fill_diagonal(largest, 0)
-    order = np.argsort(-largest, axis=None, kind="stable")[:N_PAIRS]
+    order = np.argsort(-largest, axis=None, kind="stable")[:10]
     listed = tuple(
         (names[label], names[answer], *(share(one[label, answer]) for one in shares.values()))
         for label, answer in (divmod(int(index), len(largest)) for index in order)

@@ -64,8 +64,7 @@ def _kind(found: PairedDifference, n_compared: int) -> Kind:
 def _size(found: PairedDifference) -> str:
     """`0.52 points lower test error (95 % interval 0.11 to 0.93, 5 paired seeds)`."""
     size = f"{abs(found.mean):.2f} points {'lower' if found.mean < 0 else 'higher'} test error"
-    if found.mean == 0:
-        size = "the same mean test error"
+    size = size if found.mean else "the same mean test error"
     if found.interval is None:
         why = f"the same with all {found.n_pairs} seeds" if found.n_pairs > 1 else "from one seed, a spread needs two"
         return f"{size} (no interval: {why})"
