@@ -209,10 +209,8 @@ def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name
     schedule = import_policy(source, file, epochs=epochs, fill=channels, name=name)
     schedule.save(out)
     provenance = schedule.provenance
-    if "sub_policies" in provenance:
-        what = counted(provenance["sub_policies"], "sub-policy", "sub-policies")
-    else:
-        what = counted(len(provenance["segments"]), "segment")
+    n = provenance.get("sub_policies")
+    what = counted(len(provenance["segments"]), "segment") if n is None else counted(n, "sub-policy", "sub-policies")
     operations = counted(len(schedule.space.operations), "operation")
     say(f"Schedule: {out} ({what} over {counted(schedule.epochs, 'epoch')}, {operations})")
     if "not_expressed" in provenance:

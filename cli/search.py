@@ -85,8 +85,7 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
     name = "search" if options["config"] else find_preset(preset)["data"] if preset else "digits"
     with joined(), run_folder(out, run_name(data or name), resume=options["resume"]) as folder:
         if several:
-            jobs = 1 if jobs is None else jobs
-            finished = _search_seeds(data, folder, seeds=seeds, jobs=jobs, **settings)
+            finished = _search_seeds(data, folder, seeds=seeds, jobs=1 if jobs is None else jobs, **settings)
         else:
             finished = _search_once(data, folder, tensorboard=tensorboard, jobs=jobs, **settings)
     if not finished:

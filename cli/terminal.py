@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -45,9 +45,8 @@ def table(
     made = Table(title=title, padding=(0, 1 if console().width >= PLAIN_WIDTH else 0))
     for number, heading in enumerate(headings):
         is_number = numbers and number > 0
-        made.add_column(
-            heading, justify="right" if is_number else "left", no_wrap=is_number or number == 0, overflow="fold"
-        )
+        side: Literal["left", "right"] = "right" if is_number else "left"
+        made.add_column(heading, justify=side, no_wrap=is_number or number == 0, overflow="fold")
     for row in rows:
         if cells := tuple(row):
             made.add_row(*cells)

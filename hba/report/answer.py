@@ -85,9 +85,8 @@ def answer(
         p, n_picked = chances.get(name, 0.5) if len(seeds) > 1 else 0.5, len(compared) if name == verdict.against else 1
         how = _how(p, "better") or _how(1 - n_picked * p, "worse")
         words = (names or {}).get(name) or WORDS.get(name, f"the recipe {name}" if name in RECIPES else name)
-        return _Row(
-            words, name not in {*RECIPES, "cutout"}, float(np.mean([errors[seed] for seed in seeds])), mean, how
-        )
+        is_searched, error = name not in {*RECIPES, "cutout"}, float(np.mean([errors[seed] for seed in seeds]))
+        return _Row(words, is_searched, error, mean, how)
 
     this, others = described(first.name), {name: described(name) for name in compared}
     best, crossed, p = others[verdict.against], found[verdict.against], chances.get(verdict.against, 0.5)
@@ -140,9 +139,8 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
         how = best.how.replace("worse", "better")
         return f"Use {best.words}: {other} test error, {mine} without augmentation; {how} {basis}."
     if best.how:
-        return (
-            f"Do not use {this.words}: {errors}; {best.how}{f' than {best.words}' if len(shown) > 1 else ''} {basis}."
-        )
+        than = f" than {best.words}" if len(shown) > 1 else ""
+        return f"Do not use {this.words}: {errors}; {best.how}{than} {basis}."
     nothing, no_search = f"no difference that {seeds} on {images} can show", this.is_searched and not best.is_searched
     if is_none:
         return f"Use no augmentation{why}: {errors}; {nothing}."

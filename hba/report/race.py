@@ -88,10 +88,7 @@ class RaceFindings:
         if self.symmetries and all(math.isnan(gap) for gap, _ in self.symmetries.values()):
             found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")
         elif self.symmetries:
-            costs = {
-                name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
-                for name, (gap, error) in self.symmetries.items()
-            }
+            costs = {one: f"{one} ({100 * gap:z.0f} +- {100 * se:.0f} %)" for one, (gap, se) in self.symmetries.items()}
             each = [f"{kind}: {', '.join(costs[one] for one in of)}" for kind, of in self.kinds.items() if of]
             found.append(
                 f"Symmetries {'; '.join(each)}. In brackets: how much of what "

@@ -23,8 +23,6 @@ EVALUATED_NAME = "schedule.json"
 """The schedule that an evaluation was of, kept beside its results."""
 AUTO_NAME, NETWORK_NAME = "auto.json", "network.json"
 """What `hba auto` planned and decided, and what a kept network is."""
-SEARCH_FOLDER, EVALUATION_FOLDER = "search", "evaluation"
-"""Of `hba auto`, in its folder."""
 
 Metrics = Mapping[str, float | None]
 Found = TypeVar("Found")
@@ -77,7 +75,7 @@ class Run:
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
-        searched, tested = (folder / SEARCH_FOLDER, folder / EVALUATION_FOLDER) if auto else (folder, folder)
+        searched, tested = (folder / "search", folder / "evaluation") if auto else (folder, folder)
         search, results, evaluated = None, None, None
         # hba.train writes its policy beside results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()

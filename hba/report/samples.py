@@ -25,8 +25,6 @@ SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
 """Side in pixels; larger images are kept smaller."""
-CLASSES = "classes"
-"""Of the texts of the PNG file: the names of classes as JSON."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ class Samples:
         return found
 
     def save(self, path: Path) -> None:
-        """All of them side by side in one PNG file, written whole or not at all."""
+        """Write them side by side into one PNG file, whole or not at all; its text `classes` has the names as JSON."""
         texts = PngImagePlugin.PngInfo()
-        texts.add_text(CLASSES, json.dumps(self.class_names))
+        texts.add_text("classes", json.dumps(self.class_names))
         strip = TF.to_pil_image(torch.cat(self.images, dim=2))
         write_atomically(path, lambda file: strip.save(file, format="PNG", pnginfo=texts))
 
@@ -65,7 +63,7 @@ class Samples:
     def load(path: Path) -> "Samples":
         """Read what `save` wrote; any exception for another file."""
         with Image.open(path) as strip:
-            names = json.loads(strip.info[CLASSES])
+            names = json.loads(strip.info["classes"])
             pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
 
