@@ -138,7 +138,7 @@ def finished(run: AutoRun) -> AutoResult:
             ["hba", "train", results.verdict.against, record.data, "--config", str(folder / TEST_FOLDER)]
         )
         notes.append(f"The files of this run use {chosen}, the best on validation images. Those of the other: {other}")
-    by = "by validation images alone" if record.rows else "though nothing could be compared in this time"
+    by = "by validation images alone" if record.chosen else "though nothing could be compared in this time"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
@@ -147,7 +147,8 @@ def finished(run: AutoRun) -> AutoResult:
     except Exception as error:
         # Hours of work stand behind.
         warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
-    return AutoResult(words_of_answer, policy, chosen, results, not run.record.stopped, folder, run.record, report)
+    is_finished = len(run.record.ended) == 3
+    return AutoResult(words_of_answer, policy, chosen, results, is_finished, folder, run.record, report)
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:

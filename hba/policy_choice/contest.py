@@ -18,7 +18,7 @@ seeds. Races of this kind go back to Maron and Moore (1994), "Hoeffding races".
 import contextlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
-from hba.policy_choice.rows import FOUND
+from hba.policy_choice.rows import ALWAYS, FOUND
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_evaluation.evaluation import shared_data
 from hba.preprocessing import Preprocessing
@@ -49,6 +49,8 @@ CLEARLY = (3.0, 2.0)
 """Standard errors by which a row is behind that is left out: after one seed, whose luck is not in them, and later."""
 MOST_LEFT = (5, 4, 3)
 """Rows that are left after the first, the second, and each later seed."""
+FIRST_SEED = 1_000
+"""Of its trainings, so that a test has weights and batches by which nothing was chosen."""
 DIGITS, DIVERGED = 4, 1e6
 """Decimals of the losses in the file, and the loss of a training that diverged."""
 
@@ -66,16 +68,19 @@ Losses = Mapping[str, Sequence[np.ndarray]]
 
 @dataclass
 class Contest:
-    """What trainings have found so far. file: where it is kept; written after each training."""
+    """What trainings have found so far. file: where it is kept; written after each training. has_same_images: whether
+    all seeds are measured on the same images.
+    """
 
     rows: tuple[str, ...]
     file: Path
+    has_same_images: bool
     outcomes: dict[str, dict[int, Outcome]] = field(default_factory=dict)
 
     @staticmethod
-    def begun(rows: Sequence[str], file: Path) -> "Contest":
+    def begun(rows: Sequence[str], file: Path, *, has_same_images: bool = False) -> "Contest":
         """A new one, or that in the file; RunError for a file that cannot be read."""
-        found = Contest(tuple(rows), file, {name: {} for name in rows})
+        found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
         if file.exists():
             try:
                 for name, of_row in json.loads(read_text(file)).items():
@@ -100,7 +105,7 @@ class Contest:
         """The rows that are left after so many seeds, the best first; all before the first has ended."""
         left = [*self.rows]
         for n in range(1, n_seeds + 1):
-            left = survivors(self.losses(left, n), MOST_LEFT[min(n, len(MOST_LEFT)) - 1])
+            left = survivors(self.losses(left, n), MOST_LEFT[min(n, len(MOST_LEFT)) - 1], self.has_same_images)
         return left
 
     def losses(self, rows: Iterable[str], n_seeds: int) -> Losses:
@@ -125,7 +130,7 @@ class Contest:
         if first != FOUND or not others:
             return first
         losses = self.losses([first, others[0]], self.n_seeds)
-        mean, error = mean_and_error(losses[others[0]], losses[first])
+        mean, error = mean_and_error(losses[others[0]], losses[first], self.has_same_images)
         return first if mean > error else others[0]
 
     def table(self) -> list[dict[str, Any]]:
@@ -142,18 +147,21 @@ class Contest:
         ]
 
 
-def survivors(losses: Losses, most: int) -> list[str]:
+def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
     """The rows that are not clearly behind, the one with the least mean loss first, at most so many."""
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
-    behind = {row: mean_and_error(losses[row], losses[order[0]]) for row in order[1:most]}
+    behind = {row: mean_and_error(losses[row], losses[order[0]], has_same_images) for row in order[1:most]}
     clearly = CLEARLY[len(losses[order[0]]) > 1]
     return [order[0], *(row for row, (mean, error) in behind.items() if mean <= clearly * error)]
 
 
-def mean_and_error(losses: Sequence[np.ndarray], minus: Sequence[np.ndarray]) -> tuple[float, float]:
+def mean_and_error(
+    losses: Sequence[np.ndarray], minus: Sequence[np.ndarray], has_same_images: bool = False
+) -> tuple[float, float]:
     """Of the difference of two rows, over the images of all seeds, and from the second seed on over seeds too."""
-    by_image = np.concatenate([*losses]) - np.concatenate([*minus])
-    by_seed = [(one - other).mean() for one, other in zip(losses, minus, strict=True)]
+    differences = [one - other for one, other in zip(losses, minus, strict=True)]
+    by_image = np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
+    by_seed = [one.mean() for one in differences]
     variance = by_image.var(ddof=1) / len(by_image)
     variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
     return float(by_image.mean()), float(variance**0.5)
@@ -206,13 +214,16 @@ def train_seed(
     executor: Executor,
     on_step: Callable[[], None],
     checkpoints: Path,
-) -> Iterator[tuple[str, Outcome]]:
-    """Train the rows that are missing with this seed, and yield each result, which is stored already."""
+) -> Generator[tuple[str, Outcome]]:
+    """Train the rows that are missing with this seed, and yield each result, which is stored already.
+
+    Those of ALWAYS come first, so that the others can be left out where the time is over.
+    """
     entries = []
-    for name in contest.missing(seed):
+    for name in sorted(contest.missing(seed), key=lambda row: row not in ALWAYS):
         identity = (name, rows[name].definition, str(seed), data.train.fingerprint(), str(executor.n_threads))
         checkpoint = TrainCheckpoint(checkpoints.absolute(), identity)
-        entries.append(Entry(rows[name], seed, held_out[seed % len(held_out)], checkpoint))
+        entries.append(Entry(rows[name], FIRST_SEED + seed, held_out[seed % len(held_out)], checkpoint))
     shared = shared_data(executor, data)
     with contextlib.closing(executor.run(train_and_compare, entries, shared, on_step)) as finished:
         for number, outcome in finished:

@@ -21,8 +21,8 @@ from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, S
 from hba.policy_choice.contest import Contest, contest_data, train_seed
 from hba.policy_choice.plan import CONTEST_SHARE, Extent, counts_of
 from hba.policy_choice.record import AutoRecord
-from hba.policy_choice.rows import FOUND, RANDAUGMENT, rows_of_contest
-from hba.policy_evaluation.baselines import BASELINES, NONE, row_configs
+from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
+from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
@@ -77,8 +77,8 @@ class AutoRun:
         self.record.save(self.folder)
 
     def run(self) -> None:
-        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins. So does
-        an error after the search, such as of images that have changed.
+        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins. An error of the
+        test, such as of images that have changed, leaves an answer from validation images.
         """
         for name, phase in ((SEARCH, self.search), (CONTEST, self.contest), (TEST, self.test)):
             if name in self.record.ended:
@@ -89,7 +89,7 @@ class AutoRun:
                 phase()
                 self.note(ended=(*self.record.ended, name), stopped=stopped)
             except (KeyboardInterrupt, HbaError) as error:
-                if isinstance(error, HbaError) and name == SEARCH:
+                if isinstance(error, HbaError) and name != TEST:
                     raise
                 why = "by Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"by an error: {error}"
                 line = f"The {name} was stopped {why}; the answer is from what there is"
@@ -119,9 +119,10 @@ class AutoRun:
     def search(self) -> None:
         folder, record = self.folder / SEARCH_FOLDER, self.record
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
-        steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
+        steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least, self.note)
         is_begun = (folder / CONFIG_NAME).exists()
-        how: dict[str, Any] = {"jobs": record.n_jobs, "cluster": self.cluster, "callback": steps}
+        jobs = None if self.cluster else record.n_jobs
+        how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
         given = {} if is_begun else record.settings
         try:
             images = record.data if self.datasets is None else self.datasets[0]
@@ -149,38 +150,49 @@ class AutoRun:
         of_test.pop("against", None)
         names = {*EvaluationConfig.model_fields} - {"train_size", "val_size", *(["model"] if self._own_network else [])}
         settings = {name: searched[name] for name in names if name in searched}
-        if "train_size" in self.record.settings:
-            settings["train_size"] = self.record.n_images
-        return EvaluationConfig.make({**settings, "data": self.record.data, "with_val": True, **of_test})
+        train_size, own_val = self.record.settings.get("train_size"), self._has_own_val
+        # The images that were planned for, and no validation images beside a part of the training images.
+        settings["train_size"] = train_size and (train_size if own_val else self.record.n_images)
+        with_val = own_val and train_size is None
+        return EvaluationConfig.make({**settings, "data": self.record.data, "with_val": with_val, **of_test})
 
     def contest(self) -> None:
         """Train with each row until the best is clear, or the time is over."""
         record, config, found = self.record, self.config, self.found
-        extent, folder = Extent(*record.extent), self.folder / CONTEST_FOLDER
-        names = rows_of_contest(found, extent.rows)
-        contest = Contest.begun(names, self.folder / CONTEST_NAME)
-        makes: dict[str, Any] = {name: found if name == FOUND else BASELINES[name].make for name in names}
+        folder, extent = self.folder / CONTEST_FOLDER, Extent(*record.extent)
+        folder.mkdir(exist_ok=True)
+        makes: dict[str, Any] = {name: RECIPES[name].make() for name in rows_of_contest(None, len(RECIPES))}
+        makes |= {} if found is None else {FOUND: found}
         of_networks = self._own_network, config.network_start()
-        rows = {row.name: row for row in row_configs(makes, found or RECIPES[RANDAUGMENT].make(), config, *of_networks)}
+        rows = {row.name: row for row in row_configs(makes, makes[RANDAUGMENT], config, *of_networks)}
         data, held_out = self._images_of_contest()
+        how: dict[str, Any] = {"file": self.folder / CONTEST_NAME, "has_same_images": held_out == [None]}
+        contest = Contest.begun(rows_of_contest(found, extent.rows), **how)
         steps = config.epochs * max(1, int(CONTEST_SHARE * len(data.train)) // config.batch_size)
         with connected(self.cluster) as machines:
             for seed in range(contest.n_seeds, extent.seeds):
-                left, missing = contest.left(seed), contest.missing(seed)
+                left, missing, began = contest.left(seed), contest.missing(seed), time.monotonic()
                 if seed and (len(left) == 1 or not self._has_time_for(len(left))):
                     break
                 self.callback.said(f"Contest on validation images, seed {seed}: {', '.join(left)}")
-                executor = executor_for(config.device, min(record.n_jobs, len(missing)), machines)
+                executor = executor_for(config.device, min(record.n_jobs, len(left)), machines)
                 data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
-                on_step = self.phases.stepper(
-                    CONTEST, steps * len(missing), seed / extent.seeds, (seed + 1) / extent.seeds
-                )
-                began = time.monotonic()
-                for _ in train_seed(contest, seed, rows, data, held_out, executor, on_step, folder / TRAININGS_NAME):
-                    self.note(rows=tuple(contest.table()), chosen=contest.best)
-                took = (time.monotonic() - began) * record.n_jobs / len(missing) / CONTEST_SHARE
-                self.note(training_seconds=took, rows=tuple(contest.table()), chosen=contest.best)
-        self.callback.said(f"Contest: the least validation loss is that of {contest.best} ({self._clock()})")
+                shares = seed / extent.seeds, (seed + 1) / extent.seeds
+                on_step = self.phases.stepper(CONTEST, steps * len(missing), *shares)
+                ended = train_seed(contest, seed, rows, data, held_out, executor, on_step, folder / TRAININGS_NAME)
+                with contextlib.closing(ended):
+                    for number, _ in enumerate(ended, start=1):
+                        took = (time.monotonic() - began) * min(record.n_jobs, number) / number / CONTEST_SHARE
+                        self.note(training_seconds=took, rows=tuple(contest.table()))
+                        if seed == 0 and not self._has_time_for(1) and not {*ALWAYS} & {*contest.missing(0)}:
+                            break
+                if seed == 0 and contest.missing(0):
+                    done = [row for row in contest.rows if row not in contest.missing(0)]
+                    fewer = next(n for n in range(len(done), 0, -1) if {*rows_of_contest(found, n)} <= {*done})
+                    self.note(extent=(fewer, *extent[1:]))
+                    contest = Contest.begun(rows_of_contest(found, fewer), **how)
+        self.note(rows=tuple(contest.table()), chosen=contest.best)
+        self.callback.said(f"Contest: {contest.best} is chosen by validation images ({self._clock()})")
         shutil.rmtree(folder, ignore_errors=True)
 
     @property
@@ -189,10 +201,13 @@ class AutoRun:
         return None if network is None else CustomNetwork(network)
 
     def _images_of_contest(self) -> tuple[EvaluationData, Sequence[Tensor | None]]:
-        searched = self.searched
-        has_own_val = self.datasets is None and find_source(searched).val is not None
-        images = load_search_data(searched, self.callback.images_read, self.datasets and self.datasets[0])
-        return contest_data(images.in_color() if self._own_network is None else images, has_own_val=has_own_val)
+        images = load_search_data(self.searched, self.callback.images_read, self.datasets and self.datasets[0])
+        images = images.in_color() if self._own_network is None else images
+        return contest_data(images, has_own_val=self._has_own_val)
+
+    @property
+    def _has_own_val(self) -> bool:
+        return self.datasets is None and find_source(self.searched).val is not None
 
     def _has_time_for(self, n_rows: int) -> bool:
         """Another seed of the contest with so many rows, and a test of three rows after it."""
@@ -224,6 +239,8 @@ class AutoRun:
                 jobs=None if self.cluster else record.n_jobs,
                 cluster=self.cluster,
                 keep_network=True,
+                # The answer says so where a search has seen a test image.
+                allow_seen=True,
                 callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
                 **given,
             )

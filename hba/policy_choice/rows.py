@@ -9,6 +9,7 @@ from hba.schedule.schedule import Schedule
 
 FOUND, RANDAUGMENT = "search", "randaugment"
 """The row of what the search has found, and the one that is always compared with it, as `none` is."""
+ALWAYS = (NONE, RANDAUGMENT, FOUND)
 PREFERRED = ("overhead", "photo", "trivialaugment", "autoaugment", "overhead-randaugment", "oriented", "timm")
 """Other recipes, in the order in which they join where there is no time for all."""
 
@@ -19,7 +20,7 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
     A recipe is left out if it applies a symmetry that does not hold, or not all of those that do, where it applies any.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
-    always = (NONE, RANDAUGMENT, *(() if found is None else (FOUND,)))
+    always = ALWAYS if found is not None else ALWAYS[:2]
     others = [name for name in PREFERRED if race is None or goes_with(name, race)]
     return (*always[:2], *others[: max(0, most - len(always))], *always[2:])
 

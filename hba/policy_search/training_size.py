@@ -72,7 +72,10 @@ def training_size(
     needed = given.get("epochs", enough)
     chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest"
     for rung in rungs[1:]:
-        longer = timer.seconds(rung)
+        try:
+            longer = timer.seconds(rung)
+        except torch.OutOfMemoryError:
+            break
         least = given.get("epochs", PRETRAINED_EPOCHS) if rung[0] == PRETRAINED else needed
         if longer * n * least > seconds:
             break
@@ -110,7 +113,7 @@ def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str,
         **{"model": chosen[0], "image_size": chosen[1], "epochs": epochs, "batch_size": timer.batch_size},
         **({"learning_rate": rate, "weight_decay": WEIGHT_DECAY} if is_sgd else {}),
         **({"pretrained": TIMM} if is_pretrained else {}),
-        "fast": timer.is_fast,
+        "fast": timer.is_fast(chosen),
     }
     return {name: value for name, value in found.items() if name not in given}
 
@@ -127,8 +130,8 @@ def _reasons(
     if "epochs" not in given:
         most = ", the most" if epochs == MOST_EPOCHS else ""
         found.append(f"{counted(epochs, 'epoch')} a training{most} (--epochs)")
-    if "fast" not in given and timer.is_fast:
-        found.append(f"bfloat16: {timer.gain:.1f} times as fast here (--no-fast)")
+    if "fast" not in given and timer.is_fast(chosen):
+        found.append(f"bfloat16: {timer.gain(chosen):.1f} times as fast here (--no-fast)")
     return found
 
 
@@ -157,32 +160,37 @@ def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
 
 
 class StepTimer:
-    """Times training steps of one process. is_fast: whether bfloat16 is used, which the first rung decides."""
+    """Times training steps of one process, in single precision and in bfloat16, unless one of them is given."""
 
     def __init__(
         self, look: Look, batch_size: int, device: torch.device, n_threads: int, given: Mapping[str, Any]
     ) -> None:
-        self.n_classes, self.batch_size, self.device, self.n_threads = (
-            len(look.class_names),
-            batch_size,
-            device,
-            n_threads,
-        )
-        self.is_fast, self.gain, self._own = given.get("fast"), 1.0, given.get("network")
+        self.batch_size, self.device, self.n_threads, self.given = batch_size, device, n_threads, given
+        self.n_classes, self._found = len(look.class_names), dict[Rung, dict[bool, float]]()
 
     def seconds(self, rung: Rung) -> float:
         """Of a training step for each image, its augmentation included."""
-        with default_generators(self.device):
-            if self.is_fast is None:
-                slow, fast = (self._timed(rung, is_fast) for is_fast in (False, True))
-                self.gain, self.is_fast = slow / fast, slow / fast > WORTH_IT
-                return fast if self.is_fast else slow
-            return self._timed(rung, self.is_fast)
+        if rung not in self._found:
+            tried = [bool(self.given["fast"])] if "fast" in self.given else [False, True]
+            with default_generators(self.device):
+                self._found[rung] = {is_fast: self._timed(rung, is_fast) for is_fast in tried}
+        return self._found[rung][self.is_fast(rung)]
+
+    def is_fast(self, rung: Rung) -> bool:
+        """Whether bfloat16 is used: as given, or where it is worth it."""
+        return bool(self.given.get("fast", self.gain(rung) > WORTH_IT))
+
+    def gain(self, rung: Rung) -> float:
+        """How many times as fast bfloat16 is; 1 where it was not tried."""
+        found = self._found[rung]
+        return found[False] / found[True] if len(found) == 2 else 1.0
 
     def _timed(self, rung: Rung, is_fast: bool) -> float:
         """By the shortest of a few steps after the first."""
         (model, side), threads, seconds = rung, torch.get_num_threads(), list[float]()
-        network = copy.deepcopy(self._own) or build_model(model.partition(".")[0], self.n_classes, 0, side)
+        network = copy.deepcopy(self.given.get("network")) or build_model(
+            model.partition(".")[0], self.n_classes, 0, side
+        )
         network = network.to(self.device).train()
         if is_fast:
             enable_amp(network)
@@ -197,7 +205,11 @@ class StepTimer:
                 began = time.perf_counter()
                 inputs = augment(images, torch.Generator(self.device))
                 optimizer.zero_grad()
-                nn.functional.cross_entropy(forward(inputs), labels).backward()
+                try:
+                    nn.functional.cross_entropy(forward(inputs), labels).backward()
+                except SettingsError:
+                    # A network of the user's own that cannot compute in bfloat16.
+                    return math.inf
                 optimizer.step()
                 if self.device.type == "cuda":
                     torch.cuda.synchronize(self.device)

@@ -100,7 +100,7 @@ def answer(
     elif needed == math.inf and not is_sure and crossed.from_images > crossed.from_seeds:
         sentences.append("More test images would make this surer, not more seeds.")
     sentences += results.notes
-    n, step = max(len(seeds) + 2, math.ceil(min(needed, 1e9))), None
+    n, step = max(len(seeds) + 2, math.ceil(min(needed, 1e9)), results.settings.get("seeds", 0)), None
     if not is_sure and n <= MOST_TIMES * len(seeds):
         done = sum(len(row.seeds) for row in results.rows)
         seconds = results.wall_seconds / done * (n * len(results.rows) - done)

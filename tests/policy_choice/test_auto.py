@@ -138,7 +138,7 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, 
                 raise KeyboardInterrupt
 
     found = hba.auto(images, out=folder, budget_seconds=BUDGET, jobs=1, callback=Interrupts(), **settings)
-    assert not found.finished
+    assert (found.finished, len(found.record.stopped)) == (share < 0.9, 1)
     assert found.answer
     assert found.policy.epochs >= 1
     assert (folder / "policy.json").exists()

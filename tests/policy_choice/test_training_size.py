@@ -26,6 +26,7 @@ def sized(
     seen = look(side, n)
     costs = {rung: 1e-4 * 2**place for place, rung in enumerate(ladder(seen, given))}
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
+    monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     return {**given, **training_size(seen, seconds, CPU, 1, given).settings}
 
 
