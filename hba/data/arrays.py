@@ -224,7 +224,7 @@ def from_dataset(
     for number in range(len(dataset)):
         try:
             image, label = dataset[number]
-            images.append(fitted(_picture(image), image_size))
+            images.append(fitted(picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError) as error:
             text = f"the dataset must have pairs (image, label), but item {number} is not such a pair"
@@ -236,7 +236,7 @@ def from_dataset(
     return LabelledImages(torch.stack(images), torch.tensor(labels))
 
 
-def _picture(image: Any) -> Image.Image:
+def picture(image: Any) -> Image.Image:
     if isinstance(image, Image.Image):
         if is_deep(image):
             raise DataError("it has more than 8 bits; scale it to 8 bits")

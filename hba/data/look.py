@@ -8,8 +8,9 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
+from torch.utils.data import Dataset
 
-from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory
+from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory, picture
 from hba.data.config import DataConfig, format_of
 from hba.data.images import CHANNELS, EvaluationData, LazySplit, OnRead, SearchData
 from hba.data.labels import is_multi_label
@@ -109,6 +110,10 @@ def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None
     counts = labels.sum(axis=0) if several else np.bincount(labels, minlength=len(class_names))
     places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
     sides = [side for number in train.numbers[places].tolist() if (side := _side(train, number))]
+    if isinstance(data, tuple | list | Dataset):
+        # In the pool, they have the size that is asked for.
+        raw: Any = data[0] if is_pair(data) else data
+        sides = [min(picture(raw[number][0]).size) for number in train.numbers[places].tolist()]
     if not sides:
         raise DataError(f"none of {counted(len(places), 'image')} of {name} can be read; mend or remove them")
     small = (_small(train, number) for number in train.numbers[places].tolist())

@@ -11,18 +11,21 @@ import torch
 
 from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
+from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
 from hba.config.training import CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
-from hba.data.images import CHANNELS
+from hba.data.images import CHANNELS, LabelledImages
 from hba.data.labels import is_multi_label
-from hba.data.load import AnyDataset, find_source
-from hba.data.look import look
+from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
+from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
 from hba.policy_choice.record import AutoRecord
 from hba.policy_evaluation.baselines import NONE, named_rows
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.search import trainings_of
 from hba.policy_search.training_size import training_size
 from hba.schedule.recipes import RECIPES
+from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import find_device
 from hba.utils.text import counted, duration
 
@@ -55,6 +58,8 @@ class Extent(NamedTuple):
         }
 
 
+LEAST = Extent(3, 1, 1)
+"""Of a run whose time is just enough."""
 SERIAL_SECONDS = 120.0
 """A shorter run starts no processes, which takes seconds each time."""
 EXTENTS: Mapping[float, Extent] = {SERIAL_SECONDS: Extent(4, 1, 2), 600.0: Extent(5, 2, 2), math.inf: Extent(8, 3, 3)}
@@ -113,17 +118,22 @@ def planned(
         raise SettingsError(
             f"the budget must be longer than the start of its processes, {start:.0f} s; give 5m, or more"
         )
-    size = training_size(seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own))
+    size = training_size(seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own, seen))
+    used = {**given, **size.settings}
+    check_memory(size.n_images, used)
+    least = start + size.seconds * sum(LEAST.trainings(n_jobs).values())
+    if least > budget:
+        raise SettingsError(
+            f"these settings need at least {duration(least)}, and the budget is {duration(budget)}; give a longer one"
+        )
     lines = [*size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
-    if size.seconds * trainings + start > budget:
-        lines.append(f"These settings need about {duration(size.seconds * trainings + start)}, so seeds are left out")
     for line in lines:
         say(line)
     return AutoRecord(
         data=given["data"],
         n_images=size.n_images,
         counts=counts,
-        settings={"baseline": "none", **{name: one for name, one in given.items() if name != "data"}, **size.settings},
+        settings={"baseline": "none", **unset(given["data"]), **{name: used[name] for name in used if name != "data"}},
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
         n_jobs=n_jobs,
@@ -147,12 +157,34 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
     return dict(zip(source.class_names, counts.tolist(), strict=True))
 
 
-def sized(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the size of a training. A network of the user's own has the side of images that is given."""
+def unset(data: str) -> dict[str, Any]:
+    """The defaults of what a data set's preset would set: it is for other sizes of trainings."""
+    of_preset, fields = SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {}), SearchConfig.model_fields
+    return {
+        name: fields[name].default for name in of_preset if name in CommonSearchConfig.model_fields and name != "data"
+    }
+
+
+def check_memory(n_images: int, used: Mapping[str, Any]) -> None:
+    """SettingsError for images that would stay in their files."""
+    if used.get("stream") or 3 * n_images * used["image_size"] ** 2 > STREAM_ABOVE_BYTES:
+        raise SettingsError(
+            f"hba auto keeps its images in memory, and {n_images:,} of {used['image_size']} pixels are more than "
+            f"{STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a smaller --image-size or --train-size"
+        )
+
+
+def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[str, Any]:
+    """What decides the size of a training. A network of the user's own has the side of images that is given.
+
+    SettingsError where it cannot take them.
+    """
     if "model" not in own:
         return dict(given)
-    side = DataConfig.make({"data": given["data"], "image_size": given.get("image_size")}).side
-    return {**given, "model": type(own["model"]).__name__, "image_size": side, "network": own["model"]}
+    network, side = own["model"], DataConfig.make({"data": given["data"], "image_size": given.get("image_size")}).side
+    images = LabelledImages(torch.zeros(2, 3, side, side, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64))
+    CustomNetwork(network).check_takes(images, side, len(seen.class_names))
+    return {**given, "model": type(network).__name__, "image_size": side, "network": network}
 
 
 def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:

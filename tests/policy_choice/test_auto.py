@@ -14,6 +14,8 @@ from torch import nn
 import hba
 from hba.errors import HbaError, SettingsError
 from hba.policy_choice.callbacks import AutoCallback
+from hba.policy_choice.plan import unset
+from hba.policy_search.config import SearchConfig
 from hba.schedule.recipes import RECIPES
 
 SETTINGS: dict[str, Any] = {
@@ -176,13 +178,15 @@ def write_images(folder: Path, classes: int, n: int, draw: Callable[[int], np.nd
         ({"model": "wrn-11-1"}, "wrn"),
         ({"resume": True}, "auto.json"),
         ({"against": "randaugmnt"}, "randaugment"),
+        ({"epochs": 10_000}, "at least"),
+        ({"network": nn.Linear(3, 2)}, "network"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
     images: Path, tmp_path: Path, how: dict[str, Any], about: str
 ) -> None:
     with pytest.raises(HbaError, match=about):
-        hba.auto(images, out=tmp_path / "run", **how)
+        hba.auto(images, out=tmp_path / "run", **{"budget_seconds": 60, **how})
     assert not (tmp_path / "run" / "search").exists()
 
 
@@ -234,3 +238,9 @@ def test_images_that_change_during_a_run_end_it_with_an_answer_from_what_there_i
     assert found.results is None
     assert "images" in " ".join(found.record.notes)
     assert (tmp_path / "run" / "policy.json").exists()
+
+
+def test_the_preset_of_a_data_set_does_not_decide_how_many_images_are_used() -> None:
+    """It has 4,000 of the 50,000 images of CIFAR-10."""
+    found = SearchConfig.from_preset({**unset("cifar10"), "data": "cifar10"})
+    assert (found.train_size, found.val_size, found.epochs) == (None, None, 200)
