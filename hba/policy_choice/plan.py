@@ -31,7 +31,7 @@ from hba.utils.text import counted, duration
 
 CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
 """Budgets where none is given."""
-EXAMPLE_SECONDS, EXAMPLE = 50.0, {"train_size": 200, "val_size": 100}
+EXAMPLE_SECONDS, EXAMPLE = 70.0, {"train_size": 200, "val_size": 100}
 """The budget for digits, the example without data of one's own, and how many of them it uses."""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 12.0
 """Share of the budget that is planned, and seconds in which the processes of a phase start."""

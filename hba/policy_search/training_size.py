@@ -34,12 +34,12 @@ IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 
 """How many images a training sees at least before a larger network pays, in at least and at most so many epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
 """With fewer epochs of all images, a part of them is taken for so many epochs; fewer images are refused."""
-STEPS_PER_EPOCH, BATCH_SIZES = 20, (16, 32, 64, 128)
+STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """The first for batches of 128, and by the square root of their size for others."""
 WORTH_IT = 1.25
 """By how much bfloat16 must be faster to be used."""
-BESIDE, MOST_STEPS, MOST_SECONDS = 1.15, 6, 1.5
+BESIDE, MOST_STEPS, MOST_SECONDS = 1.15, 20, 1.0
 """How much longer a step takes while other trainings run beside it, and how many are timed, for how long."""
 
 Rung = tuple[str, int]
@@ -152,11 +152,9 @@ def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
 
 
 def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
-    """So many that an epoch has about STEPS_PER_EPOCH, between the first and the last of BATCH_SIZES."""
-    own: int = given.get("batch_size") or min(
-        BATCH_SIZES, key=lambda one: abs(math.log(one * STEPS_PER_EPOCH / n_images))
-    )
-    return own
+    """So many that an epoch has about STEPS_PER_EPOCH, of BATCH_SIZES; fewer for very few images."""
+    nearest = min(BATCH_SIZES, key=lambda one: abs(math.log(one * STEPS_PER_EPOCH / n_images)))
+    return int(given.get("batch_size") or min(nearest, max(2, n_images // 3)))
 
 
 class StepTimer:
