@@ -70,11 +70,11 @@ class Look:
         fewest, most = min(self.counts), max(self.counts)
         if most > UNEVEN * fewest:
             smallest, largest = (printable(self.class_names[self.counts.index(count)]) for count in (fewest, most))
-            found.append(f"uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}")
+            found.append(f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}")
         if self.has_own_test:
-            found.append(f"the data have a test split of their own{f', {self.n_test:,} images' if self.n_test else ''}")
+            found.append(f"The data have a test split of their own{f', {self.n_test:,} images' if self.n_test else ''}")
         elif self.n_test:
-            found.append(f"the data have no test split, so {self.n_test:,} of the images are held back as one")
+            found.append(f"The data have no test split, so {self.n_test:,} of the images are held back as one")
         if self.copies:
             pairs = [
                 f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)} (in {why})"
