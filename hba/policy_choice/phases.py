@@ -189,7 +189,9 @@ class AutoRun:
                 if seed == 0 and contest.missing(0):
                     done = [row for row in contest.rows if row not in contest.missing(0)]
                     fewer = next(n for n in range(len(done), 0, -1) if {*rows_of_contest(found, n)} <= {*done})
-                    self.note(extent=(fewer, *extent[1:]))
+                    left_out = f"The contest had no time for {', '.join(contest.missing(0))}"
+                    self.callback.said(left_out)
+                    self.note(extent=(fewer, *extent[1:]), notes=(*self.record.notes, left_out))
                     contest = Contest.begun(rows_of_contest(found, fewer), **how)
         self.note(rows=tuple(contest.table()), chosen=contest.best)
         self.callback.said(f"Contest: {contest.best} is chosen by validation images ({self._clock()})")

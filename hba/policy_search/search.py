@@ -126,7 +126,7 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
     """About how many whole trainings a search takes; docs/searching.md measures it."""
-    return (1.4 if n_jobs > 1 else 2.0) if isinstance(algorithm, Race) else 4.0
+    return (2.3 if n_jobs > 1 else 2.8) if isinstance(algorithm, Race) else 4.0
 
 
 def chosen_config(

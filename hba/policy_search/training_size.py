@@ -39,7 +39,7 @@ LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """The first for batches of 128, and by the square root of their size for others."""
 WORTH_IT = 1.25
 """By how much bfloat16 must be faster to be used."""
-BESIDE, MOST_STEPS, MOST_SECONDS = 1.15, 20, 1.0
+BESIDE, MOST_STEPS, MOST_SECONDS = 1.3, 20, 1.0
 """How much longer a step takes while other trainings run beside it, and how many are timed, for how long."""
 
 Rung = tuple[str, int]
