@@ -23,7 +23,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_prints_the_answer_and_where_everything_is(place: Path) -> None:
+def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(place: Path) -> None:
     lines, record = (
         json.loads((place / "lines.json").read_text()),
         json.loads((place / "run" / "auto.json").read_text()),
@@ -35,8 +35,7 @@ def test_it_prints_the_answer_and_where_everything_is(place: Path) -> None:
         assert any(str(place / "run" / name) in line for line in lines)
     assert "broken.png" in (place / "run" / "left_out.csv").read_text()
 
-
-def test_the_network_has_the_error_of_the_test_on_the_test_images(place: Path) -> None:
+    # The network has the error of the test on the test images.
     network, record = hba.load_network(place / "run"), json.loads((place / "run" / "auto.json").read_text())
     results = json.loads((place / "run" / "evaluation" / "results.json").read_text())
     files = sorted((place / "animals" / "test").glob("*/*.png"))
@@ -46,8 +45,7 @@ def test_the_network_has_the_error_of_the_test_on_the_test_images(place: Path) -
     assert 100 * wrong / len(files) == pytest.approx(row["test_error_percent"][0])
     assert network.info.policy == record["chosen"]
 
-
-def test_a_finished_run_is_resumed_to_the_same_answer_and_not_overwritten(place: Path) -> None:
+    # A finished run is resumed to the same answer, and not overwritten.
     before = json.loads((place / "run" / "auto.json").read_text())
     said("auto", "--out", str(place / "run"), "--resume")
     after = json.loads((place / "run" / "auto.json").read_text())

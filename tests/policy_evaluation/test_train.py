@@ -186,6 +186,7 @@ def test_networks_are_exported_for_any_number_of_images(name: str, size: int) ->
         torch.testing.assert_close(module(images), logits)
 
 
+@pytest.mark.slow
 def test_processes_keep_the_same_network_as_one(tmp_path: Path) -> None:
     images = two_sides(8, seed=5).images
     results = {jobs: evaluate(tmp_path / str(jobs), jobs=jobs, seeds=2, model="mlp-8") for jobs in (1, 2)}
