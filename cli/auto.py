@@ -12,10 +12,10 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
 from hba.policy_choice.callbacks import AutoProgress
-from hba.policy_choice.phases import SEARCH_FOLDER, TEST_FOLDER
 from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
+from hba.report.run import SEARCH_FOLDER, TEST_FOLDER
 
 from .evaluate import print_errors
 from .help import SectionedCommand

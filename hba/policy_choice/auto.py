@@ -19,15 +19,15 @@ from hba.distributed.process_info import size
 from hba.errors import HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
-from hba.policy_choice.phases import TEST_FOLDER, AutoRun
+from hba.policy_choice.phases import AutoRun
 from hba.policy_choice.plan import planned
-from hba.policy_choice.record import RECORD_NAME, AutoRecord
+from hba.policy_choice.record import AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
-from hba.policy_evaluation.baselines import Baseline
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
 from hba.report.page import write_report
 from hba.report.results import EvaluationResult
+from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME, NETWORK_NAME
@@ -68,7 +68,7 @@ def auto(
     space: SearchSpace | str | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
-    against: str | Sequence[Baseline] | None = None,
+    against: str | Sequence[str] | None = None,
     callback: AutoCallback | None = None,
     progress: bool = False,
     **settings: Any,
@@ -85,7 +85,7 @@ def auto(
     CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: go on with the run in `out`,
     after whatever has stopped it; with a longer budget_seconds, it may take that. network: your own network, which is
     copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None is one for each thread of a CPU. against:
-    what the test compares the best row with. settings: fields of SearchConfig, of its algorithm and of
+    names or files that the test compares the best row with. settings: fields of SearchConfig, of its algorithm and of
     EvaluationConfig; those that you give are not chosen.
 
     A KeyboardInterrupt ends the phase that it finds; the answer is from what there is. Raises HbaError for what cannot
@@ -109,7 +109,7 @@ def auto(
                 raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
             changes = {"data": place, "budget_seconds": budget_seconds}
             record = AutoRecord.read(folder).model_copy(update={name: one for name, one in changes.items() if one})
-        elif (folder / RECORD_NAME).exists():
+        elif (folder / AUTO_NAME).exists():
             raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
         else:
             of_own = custom_components(network, space)

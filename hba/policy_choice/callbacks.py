@@ -44,7 +44,7 @@ class Phases:
     """Counts the planned seconds of phases. seconds: by phase, those planned; a later plan may change them."""
 
     def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
-        self.callback, self.seconds, self._phase = callback, dict(seconds), ""
+        self.callback, self.seconds = callback, dict(seconds)
 
     def plan(self, phase: str, seconds: float) -> None:
         self.seconds[phase] = seconds

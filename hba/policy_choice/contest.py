@@ -2,7 +2,7 @@
 
 symbol    in the code        meaning
 r, s      row, seed          an augmentation, and the seed of a training; seed s holds out its own validation images
-l_rsi     results[r][s]      loss of validation image i after the training, calibrated as in a race
+l_rsi     outcomes[r][s]     losses of validation images i after the training, calibrated as in a race
 
     for each seed
         train with each row that is left, on the images that the seed does not hold out
@@ -35,14 +35,12 @@ from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
 from hba.policy_choice.rows import ALWAYS, FOUND
 from hba.policy_evaluation.baselines import RowConfig
-from hba.policy_evaluation.evaluation import shared_data
+from hba.policy_evaluation.evaluation import shared_data, train_row
 from hba.preprocessing import Preprocessing
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.criterion import losses_of
-from hba.training.trainer import train
-from hba.utils.devices import explained_memory_errors
+from hba.training.metrics import measure_batch_size
 from hba.utils.files import read_text, reason_of, write_text
-from hba.utils.seeding import default_generators, derived_seed
 
 N_FOLDS = 5
 CLEARLY = (3.0, 2.0)
@@ -239,24 +237,19 @@ def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], 
     A training that diverges has losses so high that its row is left out.
     """
     row, seed, held_out, checkpoint = entry
-    if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
-        # Another machine may not see the folder of the run.
-        checkpoint = TrainCheckpoint()
-    train_images: Any = data.train
     if held_out is not None:
-        kept = torch.ones(len(train_images), dtype=torch.bool)
+        images: Any = data.train
+        kept = torch.ones(len(images), dtype=torch.bool)
         kept[held_out] = False
-        parts = [LabelledImages(train_images.images[one], train_images.labels[one]) for one in (kept, held_out)]
+        parts = [LabelledImages(images.images[one], images.labels[one]) for one in (kept, held_out)]
         data = EvaluationData(data.name, data.class_names, *parts)
-    device = data.train.device
-    generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
-    with generators, explained_memory_errors():
-        try:
-            found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
-        except DivergedError:
-            return Outcome((DIVERGED,) * len(data.test.opened()), 100.0)
+    test = data.test.opened()
+    try:
+        found = train_row(row, seed, checkpoint, data, on_step)
+    except DivergedError:
+        return Outcome((DIVERGED,) * len(test), 100.0)
     preprocessing = Preprocessing.of(data.train, row.config.baseline_augmentation(), row.config.colors_of_network())
-    network, batches = found.network.eval(), data.test.opened().once(100)
+    network, batches = found.network.eval(), test.once(measure_batch_size(test.image_size))
     with torch.no_grad():
         answers = [(network(preprocessing.measure(as_floats(images))), labels) for images, labels in batches]
     logits, labels = (torch.cat(one) for one in zip(*answers, strict=True))

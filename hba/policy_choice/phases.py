@@ -28,7 +28,7 @@ from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
 from hba.report.race import RaceFindings
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.run import CONFIG_NAME
+from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
@@ -38,9 +38,8 @@ from hba.utils.settings import words
 from hba.utils.text import duration
 
 SEARCH, CONTEST, TEST = "search", "contest", "test"
-SEARCH_FOLDER, TEST_FOLDER, CONTEST_NAME = "search", "evaluation", "contest.json"
-CONTEST_FOLDER = "contest"
-"""Of trainings in progress."""
+CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
+"""What the contest has found, and its trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
 LARGEST_SEARCH, RESERVE = 0.5, 0.96
 """Shares of the time: of a search at most, and what is planned while a run goes on; the rest is for the report."""
@@ -183,7 +182,7 @@ class AutoRun:
                 with contextlib.closing(ended):
                     for number, _ in enumerate(ended, start=1):
                         took = (time.monotonic() - began) * min(record.n_jobs, number) / number / CONTEST_SHARE
-                        self.note(training_seconds=took, rows=tuple(contest.table()))
+                        self.note(training_seconds=took, rows=tuple(contest.table()), chosen=contest.best)
                         if seed == 0 and not self._has_time_for(1) and not {*ALWAYS} & {*contest.missing(0)}:
                             break
                 if seed == 0 and contest.missing(0):

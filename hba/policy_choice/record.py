@@ -7,9 +7,8 @@ from typing import Any, Self
 import pydantic
 
 from hba.errors import RunError
+from hba.report.run import AUTO_NAME
 from hba.utils.files import read_text, reason_of, write_text
-
-RECORD_NAME = "auto.json"
 
 
 class AutoRecord(pydantic.BaseModel):
@@ -48,12 +47,12 @@ class AutoRecord(pydantic.BaseModel):
     stopped: tuple[str, ...] = ()
 
     def save(self, folder: Path) -> None:
-        write_text(folder / RECORD_NAME, self.model_dump_json(indent=2) + "\n")
+        write_text(folder / AUTO_NAME, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """RunError where the folder holds no run of `hba auto`, or a broken one."""
-        path = folder / RECORD_NAME
+        path = folder / AUTO_NAME
         try:
             return cls.model_validate(json.loads(read_text(path)))
         except Exception as error:

@@ -35,7 +35,7 @@ from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured
 from hba.training.trained_network import KeptNetwork, is_kept
-from hba.training.trainer import network_of, train
+from hba.training.trainer import Trained, network_of, train
 from hba.utils.devices import explained_memory_errors, find_device
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
@@ -249,26 +249,33 @@ class Job(NamedTuple):
         return f"the row {self.row.name}"
 
 
-def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
-    """Train, and measure the test split and the augmented images of each epoch. data is on its device.
+def train_row(
+    row: RowConfig, seed: int, checkpoint: TrainCheckpoint, data: EvaluationData, on_step: Callable[[], None]
+) -> Trained:
+    """One training of a row, in any process. data is on its device. PyTorch's default generators are left as they were.
 
-    PyTorch's default generators are left as they were. DivergedError, with the training, for a loss that is not finite.
+    DivergedError, with the training, for a loss that is not finite.
     """
-    (row, seed, checkpoint, keeps_network), device = job, data.train.device
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
-        # Another machine may not see the evaluation's folder.
+        # Another machine may not see the folder of the run.
         checkpoint = TrainCheckpoint()
-    generators = default_generators(device, derived_seed(seed, "default generators of an evaluation"))
+    generators = default_generators(data.train.device, derived_seed(seed, "default generators of an evaluation"))
     with generators, explained_memory_errors():
         try:
-            found = train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
+            return train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
-        if not (keeps_network and is_first()):
-            return found.test, found.epochs, None
-        with single_process():
-            model = row.config.model if row.own_network is None else row.own_network.name
-            kept = KeptNetwork.of(found.network, found.test, data, row.config, model=model, policy=row.name, seed=seed)
+
+
+def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
+    """Train, and measure the test split and the augmented images of each epoch, as train_row does it."""
+    row, seed, checkpoint, keeps_network = job
+    found = train_row(row, seed, checkpoint, data, on_step)
+    if not (keeps_network and is_first()):
+        return found.test, found.epochs, None
+    with single_process():
+        model = row.config.model if row.own_network is None else row.own_network.name
+        kept = KeptNetwork.of(found.network, found.test, data, row.config, model=model, policy=row.name, seed=seed)
     return found.test, found.epochs, kept
 
 

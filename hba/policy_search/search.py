@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from hba.algorithms import Algorithm, Race
+from hba.config.presets import DEFAULT_PRESETS
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
@@ -71,9 +72,10 @@ def search(
     the run in `out` with its settings. Its images may have moved. progress: show a bar in a terminal or a notebook.
     budget_seconds: choose the network, the side of images and `epochs`, unless they are given, so that the search ends
     within this time on this machine, counted from the call. Some steps are measured first, which does not change what
-    the search finds. With a preset, `paper`, images in memory or a network of your own, it chooses the epochs alone.
-    config: the config.json of an earlier search, or its folder, whose settings, except for the device, replace the
-    defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where, as in hba.evaluate.
+    the search finds. With a preset, which data sets by name have, `paper`, images in memory or a network of your own,
+    it chooses the epochs alone. config: the config.json of an earlier search, or its folder, whose settings, except for
+    the device, replace the defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where, as
+    in hba.evaluate.
 
     Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
     the same arguments, only the first one calls its callback and writes files, and all get the result.
@@ -90,9 +92,10 @@ def search(
             what = "a number of seconds above 0, for a new search in one process, without epochs"
             raise SettingsError(f"budget_seconds must be {what}; got {budget_seconds!r}")
         began = time.monotonic()
-        if not (preset or config or paper or network is not None) and isinstance(data, str | Path | None):
+        has_preset = str(data or "digits") in DEFAULT_PRESETS or preset or paper
+        if isinstance(data, str | Path | None) and not (has_preset or config or network is not None):
             of_space = {"space": space} if isinstance(space, str) else {}
-            settings |= sized_by(budget_seconds, jobs, {**settings, **of_space, "data": str(data or "digits")})
+            settings |= sized_by(budget_seconds, jobs, {**settings, **of_space, "data": str(data)})
         settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()

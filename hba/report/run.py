@@ -14,6 +14,7 @@ from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
+from hba.training.trained_network import INFO_NAME
 from hba.utils.files import read_text, reason_of
 
 METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
@@ -21,8 +22,8 @@ OWN = "own parts"
 """The key of config.json, beside the settings, that lists those for which the user passed an object of their own."""
 EVALUATED_NAME = "schedule.json"
 """The schedule that an evaluation was of, kept beside its results."""
-AUTO_NAME, NETWORK_NAME = "auto.json", "network.json"
-"""What `hba auto` planned and decided, and what a kept network is."""
+AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
+"""Of a run of `hba auto`: what it planned and decided, and the folders of its search and its test."""
 
 Metrics = Mapping[str, float | None]
 Found = TypeVar("Found")
@@ -75,7 +76,7 @@ class Run:
         """RunError where the folder holds no run, or a file of it is not as a run writes it."""
         folder = Path(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
-        searched, tested = (folder / "search", folder / "evaluation") if auto else (folder, folder)
+        searched, tested = (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
         search, results, evaluated = None, None, None
         # hba.train writes its policy beside results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
@@ -98,7 +99,7 @@ class Run:
         samples, native = (_read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME))
         places = (folder, searched, tested)
         left_out = [one for place in places for one in _read(place / LEFT_OUT_NAME, _left_out) or ()]
-        network = _read(folder / NETWORK_NAME, _object) or {}
+        network = _read(folder / INFO_NAME, _object) or {}
         return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
 
 

@@ -35,8 +35,9 @@ class PairedDifference:
         if not differences:
             return None
         n, mean = len(differences), statistics.fmean(differences)
+        mean = mean if abs(mean) > ROUNDING else 0.0
         if max(differences) - min(differences) <= ROUNDING:
-            return PairedDifference(n, mean if abs(mean) > ROUNDING else 0.0, None)
+            return PairedDifference(n, mean, None)
         return PairedDifference(n, mean, interval_of_mean(differences))
 
     def between(self, digits: int) -> str:

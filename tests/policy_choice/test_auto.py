@@ -17,6 +17,7 @@ from hba.policy_choice.callbacks import AutoCallback
 from hba.policy_choice.plan import unset
 from hba.policy_search.config import SearchConfig
 from hba.schedule.recipes import RECIPES
+from hba.training import checkpoint
 
 SETTINGS: dict[str, Any] = {
     **{"model": "simple-cnn-4", "image_size": 8, "epochs": 4, "batch_size": 20, "learning_rate": 0.02, "fast": False},
@@ -127,6 +128,25 @@ def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
         assert numbers(found) == numbers(run)
 
 
+def test_a_training_of_the_contest_goes_on_from_its_checkpoint(
+    images: Path, run: hba.AutoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "EVERY_SECONDS", 0.0)
+    seen: list[str] = []
+
+    class KillsInContest(AutoCallback):
+        def advanced(self, phase: str, done: float, total: float) -> None:
+            seen.append(phase)
+            if seen.count("contest") == 7:
+                raise Killed
+
+    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": KillsInContest()}
+    with pytest.raises(Killed):
+        hba.auto(images, out=tmp_path / "run", **how, **SETTINGS)
+    assert [*(tmp_path / "run" / "contest").rglob("*.pt")]
+    assert numbers(hba.auto(images, out=tmp_path / "run", resume=True)) == numbers(run)
+
+
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, tmp_path: Path, share: float) -> None:
     """In the search, and in the test."""
@@ -145,6 +165,22 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, 
     assert found.policy.epochs >= 1
     assert (folder / "policy.json").exists()
     assert (folder / "report.html").exists()
+
+
+def test_ctrl_c_in_the_contest_keeps_what_its_seeds_have_chosen(images: Path, tmp_path: Path) -> None:
+    class Interrupts(AutoCallback):
+        def said(self, line: str) -> None:
+            if line.startswith("Contest on validation images, seed 1"):
+                raise KeyboardInterrupt
+
+    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Interrupts()}
+    found = hba.auto(images, out=tmp_path / "run", **how, **{**SETTINGS, "epochs": 2})
+    losses = {row["name"]: row["losses"]["0"] for row in found.record.rows}
+    best = min(losses, key=lambda name: losses[name])
+    assert found.record.stopped == ("contest",)
+    assert found.chosen == best or best == "search"
+    assert found.results is not None
+    assert found.results.rows[0].name == found.chosen
 
 
 def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:

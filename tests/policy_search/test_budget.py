@@ -1,5 +1,6 @@
 """The epochs that fit into a time, by a clock that only steps and passes move."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from search_problems import SMALL_SETTINGS, WithDropout, small_config, small_data
 
 import hba
@@ -99,3 +101,25 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
         assert torch.equal(one, other)
     configs = [(tmp_path / name / "config.json").read_bytes() for name in ("run", "plain")]
     assert configs[0] == configs[1]
+
+
+def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
+    for label in ("left", "right"):
+        (tmp_path / "pets" / label).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (20, 12), (10 * number, 200 * (label == "left"), 0)).save(
+                tmp_path / "pets" / label / f"{number}.png"
+            )
+    of_runs: dict[str, dict[str, Any]] = {"chosen": {}, "given": {"image_size": 8}}
+    for name, given in of_runs.items():
+        hba.search(tmp_path / "pets", budget_seconds=20.0, out=tmp_path / name, space="hba", **given)
+    chosen, kept = (json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("chosen", "given"))
+    assert (chosen["model"], chosen["image_size"], chosen["epochs"]) == ("wrn-10-1", 16, 2)
+    assert chosen["batch_size"] < 32
+    assert kept["image_size"] == 8
+    hba.search("digits", budget_seconds=20.0, out=tmp_path / "digits", train_size=20, val_size=20, space="hba")
+    preset = json.loads((tmp_path / "digits" / "config.json").read_text("utf-8"))
+    assert (preset["batch_size"], preset["learning_rate"], preset["epochs"]) == (100, 0.1, 2)
