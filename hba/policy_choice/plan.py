@@ -66,10 +66,6 @@ EXTENTS: Mapping[float, Extent] = {SERIAL_SECONDS: Extent(4, 1, 2), 600.0: Exten
 """By the longest budget that has it."""
 
 
-def extent_of(budget: float) -> Extent:
-    return next(extent for seconds, extent in EXTENTS.items() if budget <= seconds)
-
-
 def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
     """In seconds, and in words. SettingsError for one that is no time."""
     if given is None:
@@ -110,7 +106,7 @@ def planned(
     for line in seen.sentences:
         say(line)
     n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
-    extent = extent_of(budget)
+    extent = next(one for seconds, one in EXTENTS.items() if budget <= seconds)
     extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
     trainings, start = sum(extent.trainings(n_jobs).values()), (4 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
     left = PLANNED_SHARE * budget - start - (time.monotonic() - began)
