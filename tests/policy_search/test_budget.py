@@ -19,6 +19,7 @@ from hba.errors import SettingsError
 from hba.policy_search import budget
 from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.training_size import StepTimer
 
 SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
 
@@ -107,6 +108,7 @@ def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
+    monkeypatch.setattr(StepTimer, "_timed", lambda self, rung, is_fast: 1e-3 if rung[0] == "wrn-10-1" else 1.0)
     for label in ("left", "right"):
         (tmp_path / "pets" / label).mkdir(parents=True)
         for number in range(12):
