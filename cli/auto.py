@@ -1,4 +1,4 @@
-"""hba auto: one command from images to the best augmentation, tested, and a trained network."""
+"""hba auto: one command that finds the best augmentation for images, tests it, and trains a network with it."""
 
 import shlex
 from pathlib import Path
@@ -24,7 +24,7 @@ from .options import DATA, algorithm_options, duration, given, number_option, pa
 from .terminal import console, operations_file_arguments, operations_file_option, resume_line, run_folder, say
 
 BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 70s]"
-CHOSEN = {name: "by the time and the images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
+CHOSEN = {name: "depends on time and images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
 OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields} - {"with_val"})
 
 
@@ -35,7 +35,7 @@ OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.m
         *settings_options(
             EvaluationConfig,
             without={*EvaluationConfig.model_fields} - {*OF_EVALUATION},
-            default_texts={"seeds": "by the time"},
+            default_texts={"seeds": "depends on the time"},
         ),
         *algorithm_options(ALGORITHMS, SearchConfig.model_fields["algorithm"].description or ""),
     ],
@@ -46,7 +46,7 @@ OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.m
 @path_option("--out", help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
 @number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
-@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto finds that of this machine.")
 @operations_file_option
 def auto(data: str | None, out: Path | None, **options: Any) -> None:
     """Find the best augmentation for DATA within a time, test it, and train a network with it.
@@ -56,12 +56,12 @@ def auto(data: str | None, out: Path | None, **options: Any) -> None:
       hba auto photos/                  20 minutes on a CPU, 10 on a GPU
       hba auto photos/ --budget 1h      longer trainings, larger images, more seeds
 
-    DATA is as for `hba search`: best a folder DIR/<class>/*.jpg, or DIR/train/<class>/* with optional DIR/val and
-    DIR/test. What you do not set is chosen so that everything fits into the time: network, size of images, epochs,
-    seeds. A policy is searched; whole trainings with it, with recipes that people choose by hand, with RandAugment and
-    without augmentation are compared on validation images; the best is measured on test images.
+    DATA is as for `hba search`, usually a folder DIR/<class>/*.jpg, or DIR/train/<class>/* with optional DIR/val and
+    DIR/test. The network, image size, epochs and seeds are chosen to fit into the time, unless you set them. hba
+    searches a policy, compares whole trainings with it, with recipes that people choose by hand, with RandAugment and
+    without augmentation on validation images, and measures the best one on test images.
 
-    Ctrl-C ends what is going on and answers from what there is. After a kill, --resume goes on.
+    Ctrl-C ends the current step and answers from the results so far. If the process is killed, --resume continues.
     """
     with run_folder(out, run_name(data or "digits"), resume=options["resume"]) as folder, _Terminal() as terminal:
         try:
@@ -75,14 +75,14 @@ def auto(data: str | None, out: Path | None, **options: Any) -> None:
 
 
 class _Terminal(AutoProgress):
-    """Prints each line, above the bar where there is one."""
+    """Prints each line, above the bar if one is shown."""
 
     def said(self, line: str) -> None:
         say(line)
 
 
 def _report(result: hba.AutoResult) -> None:
-    """The answer first, then the numbers, then the files and what to do next."""
+    """Print the answer first, then the numbers, then the files and what to do next."""
     printer, folder = console(), result.folder
     printer.print(f"\n{result.answer}\n")
     if result.results is not None:
@@ -103,7 +103,7 @@ def _report(result: hba.AutoResult) -> None:
 
 
 def _test_command(folder: Path, chosen: str, results: hba.EvaluationResult) -> str:
-    """A command that does the test of the run."""
+    """The command that runs the run's test."""
     test, schedule = str(folder / TEST_FOLDER), str(folder / SEARCH_FOLDER) if chosen == FOUND else chosen
     against = ",".join(row.name for row in results.rows[1:])
     words = ["hba", "evaluate", schedule, "--against", against, "--config", test, "--out", test]

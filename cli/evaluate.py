@@ -44,16 +44,16 @@ HELP_WIDTH = 118
 @click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--against",
-    help=f"Comma-separated: {', '.join(BASELINES)}; schedule files; names of shipped schedules. "
+    help=f"What to compare with, comma-separated: {', '.join(BASELINES)}; schedule files; shipped schedules. "
     f"[default: {','.join(AGAINST)}, without SCHEDULE itself]",
 )
 @click.option(
-    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Settings by name, see `hba presets`."
+    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Named settings, see `hba presets`."
 )
 @path_option("--out", help="Folder of the results. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
 @number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
-@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto finds that of this machine.")
 @click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
 @click.option("--keep-network", is_flag=True, help="Keep the network of the first training, for `hba predict`.")
 @path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
@@ -64,24 +64,23 @@ def evaluate(schedule: str, data: str | None, out: Path | None, as_json: bool, *
     """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
 
     SCHEDULE is a file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba search`.
-    Settings that you do not give are those of the search that made the schedule. Name DATA for a recipe, which has
-    none, and for a schedule that somebody else made: otherwise the folder named in it is read. Training uses all images
-    but the test split, which no network sees before its last epoch is over.
+    Settings that you do not give are taken from the search that made the schedule. Give DATA for a recipe, which has
+    none, and for a schedule that somebody else made: otherwise, the folder named in it is read. Training uses all
+    images except the test split, which no network sees before the end of its last epoch.
 
-    SCHEDULE can be compared with other schedules, and with these baselines, whose names take precedence over files:
+    You can compare SCHEDULE with other schedules and with these baselines, whose names take precedence over files:
 
     BASELINES
 
-    A search varies images around the rows of a schedule by its spread, and an evaluation does so too, in all baselines
-    made from SCHEDULE; --spread overrides it.
+    As in the search, each image draws its policy around the values of a schedule, by the spread of the schedule. This
+    applies to all baselines made from SCHEDULE too. --spread overrides it.
 
-    With --json, standard output gets the content of results.json, and all else goes to standard error.
+    With --json, only the content of results.json goes to standard output; all else goes to standard error.
 
-    Ctrl-C, or SIGTERM, keeps the trainings that have ended, and the state of those in progress, saved every minute.
-    The same command with --out and --resume does the rest; it may have more --seeds, and more names at the end of
-    --against.
+    Ctrl-C or SIGTERM keeps the finished trainings and the state of those in progress, which is saved every minute. To
+    do the rest, repeat the command with --out and --resume; you can add --seeds, and names at the end of --against.
     """
-    # None is not left out, because hba.evaluate has another default.
+    # None is passed on too, because hba.evaluate has another default.
     jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
     redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     with joined():
@@ -120,7 +119,7 @@ class PrintsTrainings(TrainingsBar):
 
 
 class PrintsEvaluation(PrintsTrainings, EvaluationProgress):
-    """Prints the plan of an evaluation too."""
+    """Also prints the plan of an evaluation."""
 
     def planned(self, plan: EvaluationPlan) -> None:
         for line in plan_lines(plan):
@@ -129,7 +128,7 @@ class PrintsEvaluation(PrintsTrainings, EvaluationProgress):
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
-    """What an evaluation will do: the images, the network, the trainings, and notes."""
+    """Describe an evaluation before it starts: the images, the network, the trainings, and notes."""
     config, data = plan.config, plan.data
     test = "" if data.n_test is None else f" and {data.n_test:,} test"
     classes = classes_line(data.class_names, len(data.left_out), plan.folder)
@@ -150,7 +149,7 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
 
 
 def _command(folder: Path) -> str:
-    """This command, with the folder of its results, and without what a resumed evaluation changes."""
+    """The command that was typed, with the folder of its results, and without what a resumed evaluation changes."""
     words, kept = iter(sys.argv[1:]), []
     for word in words:
         name, has_value, _ = word.partition("=")
@@ -162,7 +161,7 @@ def _command(folder: Path) -> str:
 
 
 def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> None:
-    """What was found, and where it is."""
+    """Print the results, and where they are."""
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
@@ -183,7 +182,7 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
 
 
 def print_errors(result: hba.EvaluationResult, measures: Iterable[Measure] = ("test_error",)) -> None:
-    """A table of each measure that is known, and the verdict; without one, the warnings."""
+    """Print a table of each known measure, and the verdict, or the warnings if there is no verdict."""
     found = [table(*one) for measure in measures if (one := measured_table(result, measure)) is not None]
     for text in (*found, *([str(result.verdict)] if result.verdict else result.warnings)):
         console().print(text)

@@ -1,4 +1,4 @@
-"""Help in sections, for commands with many options: --help shows the common options, --help-all every one."""
+"""Help in sections, for commands with many options: --help shows the common options, --help-all shows all."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from .options import AlgorithmChoice, AlgorithmOption
 SECTIONS: Mapping[str, type[BaseModel]] = MappingProxyType(
     {"Data": DataConfig, "Network and training": TrainingConfig, "Search": CommonSearchConfig, "Algorithm": Algorithm}
 )
-"""By title, the settings that are listed there. The last section, Run, has all other options."""
+"""The settings that are listed under each title. The last section, Run, has all other options."""
 
 _RUN = ("device", "out", "resume")
 _TEXT = ("vocabulary_size", "width", "epochs", "batch_size", "learning_rate")
@@ -41,7 +41,7 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "evaluate-text": (*_TEXT, "against", "seeds", *_RUN),
     }
 )
-"""By command, the options that --help lists."""
+"""The options that --help lists for each command."""
 
 _ALL = "hba.help_all"
 
@@ -49,8 +49,8 @@ _ALL = "hba.help_all"
 class SectionedCommand(click.Command):
     """A command whose help lists its options in sections.
 
-    `--help` lists the common options, `--help-all` all but those of algorithms, `--algorithm NAME --help-all` those of
-    one algorithm.
+    `--help` lists the common options, `--help-all` all options except those of algorithms, and
+    `--algorithm NAME --help-all` the options of one algorithm.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

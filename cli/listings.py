@@ -1,4 +1,4 @@
-"""hba models, operations, policies, presets and doctor: what a command line can name, and what is installed."""
+"""hba models, operations, policies, presets and doctor: the names that commands accept, and what is installed."""
 
 import json
 import platform
@@ -27,7 +27,7 @@ from .terminal import by_stage, console, json_option, operations_file_option, pr
 def models() -> None:
     """List the networks that --model accepts.
 
-    For each: its parameters, the shapes of its input and output, and the weight sharing strategies that it supports.
+    Each is listed with its parameters, the shapes of input and output, and the values of --sharing that it supports.
     """
     # They import PyTorch, which the other lists do not need.
     import torch
@@ -38,7 +38,7 @@ def models() -> None:
     rows = []
     for name, build in MODELS.items():
         n_classes, size = (1000, 224) if name in IMAGENET_NETWORKS else (10, 32)
-        # On this device, weights have shapes and no values.
+        # On this device, weights have shapes but no values.
         with torch.device("meta"):
             network = build(n_classes)
         parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -47,9 +47,9 @@ def models() -> None:
         known = "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
         rows.append((name, f"{parameters / 1e6:.2f} M", *shapes, known))
     console().print(table(("name", "parameters", "input", "output", "--sharing"), rows))
-    say("Parameters at 10 classes, at 1000 for 224x224. Input and output are those of a batch of 2 images.")
-    say(f"--sharing: `any` is any of {', '.join(SHARING)}.")
-    say(f"--model also takes any {', '.join(PATTERNS)}, and timm:<name> where timm is installed.")
+    say("Parameters are counted at 10 classes, at 1000 for 224x224. Input and output are for a batch of 2 images.")
+    say(f"--sharing: `any` means any of {', '.join(SHARING)}.")
+    say(f"--model also accepts any {', '.join(PATTERNS)}, and timm:<name> if timm is installed.")
 
 
 @click.command()
@@ -57,7 +57,7 @@ def models() -> None:
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in the documentation.")
 @operations_file_option
 def operations(space: str, markdown: bool) -> None:
-    """Print the operations of a search space, and your own, with ranges, units and directions of magnitudes."""
+    """Print the operations of a search space and your own, with the ranges, units and directions of magnitudes."""
     by_name = {one.name: one for one in (*SPACES[space].operations, *registered_operations())}
     shown = search_space(space, by_name)
     headings = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
@@ -67,15 +67,15 @@ def operations(space: str, markdown: bool) -> None:
         return
     console().print(table(headings, by_stage(rows), f"Search space {space}"))
     say("sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels.")
-    say("fill: uncovered pixels get one color, in a search the mean color of the training images.")
+    say("fill: uncovered pixels get one color; in a search, the mean color of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
     of_walk = " of the walk" if shown.has_stages else ""
     if shown.walk:
-        say(f"{shown.copies} copies of each operation{of_walk}. Most of these per image, with probability: {limits}.")
+        say(f"{shown.copies} copies of each operation{of_walk}. Limit per image, with its probability: {limits}.")
     if shown.always:
         say("All operations outside of the walk act on every image.")
     elif shown.has_stages:
-        say("Each other operation is drawn by itself, for every image, or in the stage mixing for every batch.")
+        say("All others are drawn independently for every image, or in the stage mixing for every batch.")
 
 
 def _row(one: Operation) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def _row(one: Operation) -> tuple[str, ...]:
 def policies(name: str | None, as_json: bool) -> None:
     """List the schedules that ship with the package and the recipes, or print the card of NAME.
 
-    A card says on which data and by which commands a schedule was found, and how trainings with it compare with others.
+    The card of a schedule lists its data, the commands that found and evaluated it, and the results of the evaluation.
     A recipe is an augmentation that people choose by hand. Every command that takes a SCHEDULE accepts these names.
     """
     if name is not None:
@@ -114,7 +114,7 @@ def policies(name: str | None, as_json: bool) -> None:
             cells = (schedule["name"], origin.get("dataset"), origin.get("model"), schedule["epochs"], error, verdict)
             rows.append(map(str, cells))
         console().print(table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows))
-        console().print("hba policies NAME prints the card of one.")
+        console().print("hba policies NAME prints the card of a schedule.")
         console().print(table(("recipe", "trains with"), [(name, one.text) for name, one in RECIPES.items()]))
 
 
@@ -141,8 +141,8 @@ def _print_card(name: str, as_json: bool) -> None:
 def presets() -> None:
     """Print the settings of each --preset of `hba search` and `hba evaluate`.
 
-    Other options override those of a preset. On DATA of your own, the baseline augmentation is that of the preset's
-    dataset. What a preset does not set has the default of `hba search`, or with --paper that of the paper.
+    Other options override those of a preset. On your own DATA, the baseline augmentation is the one of the preset's
+    dataset. Settings that a preset lacks have the defaults of `hba search`, or with --paper those of the paper.
     """
     for title, found in (
         ("search (paper, Table 10)", SEARCH_PRESETS),
@@ -154,7 +154,7 @@ def presets() -> None:
 
 
 def _as_options(settings: Mapping[str, Any]) -> str:
-    """The settings as they are typed, the data first."""
+    """The settings as you would type them, the data first."""
     options = [
         f"--{name.replace('_', '-')} {shlex.quote(f'{value:g}' if isinstance(value, float) else str(value))}"
         for name, value in settings.items()
@@ -170,7 +170,7 @@ def doctor(device: str) -> None:
 
     Include its output in a question or a bug report.
     """
-    # Imports that the lists do not need, because they take seconds.
+    # Imported here, because they take seconds and the lists do not need them.
     import torch
 
     from hba.policy_search.search import search

@@ -1,4 +1,4 @@
-"""The command `hba`: the list of its commands, and how an error ends one."""
+"""The command `hba`: the list of its commands, and what happens after an error."""
 
 import importlib
 import io
@@ -23,33 +23,33 @@ SUPPORT_TORCHRUN = ("search", "evaluate")
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "auto": ("auto.auto", "Find the best augmentation for DATA, test it, and train a network with it."),
-        "search": ("search.search", "Search an augmentation schedule for DATA."),
+        "search": ("search.search", "Find an augmentation schedule for DATA."),
         "evaluate": ("evaluate.evaluate", "Train with and without SCHEDULE, and compare the test errors."),
-        "train": ("network.train", "Train a network with POLICY on DATA, and keep it."),
-        "predict": ("network.predict", "Print the classes of IMAGES by the network in RUN."),
-        "search-text": ("text.search_text", "Search a regularization schedule for a language model on DATA."),
-        "evaluate-text": ("text.evaluate_text", "Train language models with SCHEDULE and others, and compare them."),
+        "train": ("network.train", "Train a network with POLICY on DATA, and save it."),
+        "predict": ("network.predict", "Classify IMAGES with the network in RUN."),
+        "search-text": ("text.search_text", "Find a regularization schedule for a language model on DATA."),
+        "evaluate-text": ("text.evaluate_text", "Train language models with SCHEDULE and baselines, and compare them."),
         "prepare": ("prepare.prepare", "Decode and resize the images of DATA once, to read them faster."),
-        "show": ("show.show", "Print what SCHEDULE does as tables, and draw it over epochs as a PNG file."),
-        "report": ("show.report", "Write the report of RUN, the folder of a search or an evaluation, again."),
+        "show": ("show.show", "Print SCHEDULE as tables, and plot it over epochs as a PNG file."),
+        "report": ("show.report", "Rewrite the report of RUN, the folder of a search or an evaluation."),
         "compare": ("show.compare", "Compare the settings and the results of RUNS in tables."),
         "apply": ("schedules.apply", "Write a grid of augmented copies of IMAGES."),
         "models": ("listings.models", "List the networks that --model accepts."),
-        "operations": ("listings.operations", "List the operations of a search space, and the units of magnitudes."),
+        "operations": ("listings.operations", "List the operations of a search space, with the units of magnitudes."),
         "policies": ("listings.policies", "List the schedules that ship with the package, or print the card of NAME."),
         "presets": ("listings.presets", "Print the settings of each --preset of `hba search` and `hba evaluate`."),
         "export": ("schedules.export", "Write SCHEDULE for another library, as a file that does not need hba."),
-        "import": ("schedules.import_schedule", "Convert a schedule that another program found into one of hba."),
+        "import": ("schedules.import_schedule", "Convert a schedule of another program into one of hba."),
         "doctor": ("listings.doctor", "Print versions and devices, and run a short search as a self-test."),
     }
 )
-"""By name, the function (module.function) and a summary, which is printed without an import of the command."""
+"""The function (module.function) and the summary of each command. `hba --help` imports none of the functions."""
 
 
 class _Group(click.Group):
-    """Imports a command when it is called, because most of them import PyTorch, which takes seconds.
+    """Imports a command only when it is called, because most commands import PyTorch, which takes seconds.
 
-    A user's mistake ends a command with one line and exit code 2, Ctrl-C with exit code 130.
+    After a user's mistake, a command prints one line and exits with code 2; after Ctrl-C, it exits with code 130.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -73,7 +73,7 @@ class _Group(click.Group):
         # PyTorch's threads spin while they wait, which makes a search several times slower on busy cores. The variable
         # has an effect only before torch is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        # Pillow warns of images that are then read, or refused in one line.
+        # Pillow also warns about images that can be read; the others end in an error of one line.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         for stream in (sys.stdout, sys.stderr):
             # File names need not be valid text.
@@ -104,26 +104,26 @@ class _Group(click.Group):
 
 
 class _UserError(click.ClickException):
-    """A mistake that the library found, in one line."""
+    """An error raised by the library, printed in one line."""
 
     exit_code = USER_ERROR
 
     def show(self, file: Any = None) -> None:
-        """Print the line. Of processes that lost another one, only the first prints it."""
+        """Print the line. If several processes report that another one is gone, only the first prints it."""
         rank = launched().rank
         if not rank or not self.message.startswith(GONE):
             click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
-    """One line, without the place in the code."""
+    """Print a warning in one line, without the place in the code."""
     if not launched().rank:
         # click.echo would bypass the progress bar, which replaces sys.stderr.
         print(f"hba: warning: {message}", file=sys.stderr)
 
 
 EPILOG = """\b
-Shell completion, by a line in ~/.bashrc (for other shells: zsh_source, fish_source):
+For shell completion, add this line to ~/.bashrc (for other shells: zsh_source, fish_source):
   eval "$(_HBA_COMPLETE=bash_source hba)"
 """
 
@@ -133,4 +133,4 @@ Shell completion, by a line in ~/.bashrc (for other shells: zsh_source, fish_sou
 )
 @click.version_option(VERSION, prog_name="hba")
 def main() -> None:
-    """Search an augmentation schedule for your images, look at it, test whether it helps, and use it elsewhere."""
+    """Find an augmentation schedule for your images, look at it, test whether it helps, and use it elsewhere."""

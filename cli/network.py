@@ -1,4 +1,4 @@
-"""hba train and hba predict: a network that is trained with a policy, and what it says of new images."""
+"""hba train and hba predict: train a network with a policy, and classify new images with it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from .options import DATA, SCHEDULE, complete, given, number_option, path_option
 from .terminal import console, json_option, operations_file_option, print_json, run_folder, say, table, trainings_kept
 
 LIKELY = 0.5
-"""Probability from which an image has one of several labels."""
+"""Least probability of a label that an image has, if images have several labels."""
 
 
 @click.command(
@@ -38,23 +38,23 @@ LIKELY = 0.5
 @click.argument("data", required=False, shell_complete=DATA)
 @number_option("--seed", "first_seed", help="Seed of the weights, batches and draws. [default: 0]")
 @click.option(
-    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Settings by name, see `hba presets`."
+    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Named settings, see `hba presets`."
 )
 @path_option("--out", help="Folder of the network. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the training in --out; give all other options as before.")
-@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto is that of this machine.")
+@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto finds that of this machine.")
 @click.option("--allow-seen", is_flag=True, help="Allow test images that the search of POLICY has seen.")
 @path_option("--config", help="Start from the settings of an evaluation: its folder or results.json.")
 @operations_file_option
 def train(policy: str, data: str | None, out: Path | None, **options: Any) -> None:
-    """Train a network with POLICY on DATA, and keep it for `hba predict`.
+    """Train a network with POLICY on DATA, and save it for `hba predict`.
 
     POLICY is a schedule file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba
-    search`. Training uses all images but the test split, which measures the network at the end. Settings that you do
-    not give are those of the search that made POLICY.
+    search`. Training uses all images except the test split, on which the network is measured at the end. Settings that
+    you do not give are taken from the search that made POLICY.
 
-    The folder gets the network (network.pt, network.json), the policy for hba and torchvision (policy.json,
-    pipeline.py), and what the network was measured at (results.json, report.html).
+    The folder contains the network (network.pt, network.json), the policy for hba and torchvision (policy.json,
+    pipeline.py), and the test results (results.json, report.html).
     """
     seed = options.pop("first_seed") or 0
     with (
@@ -72,10 +72,10 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
 @click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
-    """Print the classes of IMAGES, files and folders, and their probabilities, by the network in RUN.
+    """Classify IMAGES, files or folders, with the network in RUN, and print the probabilities.
 
-    RUN is the folder of `hba auto`, of `hba train` or of `hba evaluate --keep-network`. Images that cannot be read are
-    left out and listed.
+    RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Images that cannot be read are left
+    out and listed.
     """
     network, left_out = hba.load_network(run), list[SkippedFile]()
     files = [file for one in images for file in (files_in(one)[0] if one.is_dir() else [one])]
@@ -99,7 +99,7 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
 def _predicted(
     network: hba.TrainedNetwork, files: Sequence[Path], left_out: list[SkippedFile]
 ) -> Iterator[Iterable[tuple[Path, Tensor]]]:
-    """Files with their probabilities (classes,), batch by batch. What cannot be read is added to left_out."""
+    """Yield files with their probabilities (classes,), batch by batch. Unreadable files are added to left_out."""
     size = measure_batch_size(network.info.image_size)
     for first in range(0, len(files), size):
         pixels: dict[Path, Tensor] = {}
@@ -113,7 +113,7 @@ def _predicted(
 
 
 def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
-    """The class or labels, their probabilities, and the best of the others."""
+    """The predicted class or labels, their probabilities, and the next best class."""
     ranked = [(network.classes[number], f"{row[number]:.3f}") for number in row.argsort(descending=True).tolist()]
     n_found = int((row >= LIKELY).sum()) if network.info.several_labels else 1
     names, values = zip(*ranked[:n_found], strict=True) if n_found else ((), ())

@@ -27,11 +27,11 @@ from hba.utils.settings import DefaultText
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 WIDEST_CHOICES = 50
-"""Characters of a list of choices that still fit beside the option in a terminal."""
+"""A list of choices with fewer characters fits beside the option in a terminal."""
 CHOICES: Mapping[str, Sequence[str]] = types.MappingProxyType(
     {"space": tuple(SPACES), "sharing": tuple(SHARING), "baseline_like": DATASET_NAMES}
 )
-"""Of settings that the library checks against a table."""
+"""The choices of settings that the library checks against a table."""
 
 
 def complete(
@@ -67,9 +67,9 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "lambda_betas": ("B1,B2", None),
     }
 )
-"""By setting, the placeholder of its value in the help, and its completion."""
+"""For each setting, the placeholder of its value in the help, and its completion."""
 FLAGS: Mapping[str, str] = types.MappingProxyType({"ranges": "range"})
-"""Names of options that are not those of their settings."""
+"""Options whose name differs from the name of their setting."""
 
 path_option = functools.partial(click.option, type=click.Path(path_type=Path))
 file_option = functools.partial(click.option, type=click.Path(path_type=Path, dir_okay=False))
@@ -82,7 +82,7 @@ class AlgorithmOption(click.Option):
 
 
 class AlgorithmChoice(click.Option):
-    """--algorithm. pages: by algorithm, its options with its own defaults, for the help."""
+    """The option --algorithm. pages: for each algorithm, its options with its own defaults, for the help."""
 
     def __init__(self, text: str, pages: Mapping[str, Sequence[click.Option]]) -> None:
         super().__init__(
@@ -97,14 +97,14 @@ class AlgorithmChoice(click.Option):
 
 
 def picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a file to draw into whose name does not end in .png."""
+    """Raise SettingsError for a picture whose name does not end in .png."""
     if path is not None and path.suffix.lower() != ".png":
         raise SettingsError(f"--out must end in .png, because a PNG file is written, got {path}")
     return path
 
 
 def duration(given: str) -> float:
-    """Seconds of `90s`, `20m` or `1h30m`; a number needs its unit."""
+    """Convert `90s`, `20m` or `1h30m` into seconds. Every number needs its unit."""
     number = r"(\d+(?:\.\d+)?)"
     found = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", given, re.ASCII)
     hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
@@ -126,9 +126,9 @@ def settings_options(
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
     kind: type[click.Option] = click.Option,
 ) -> list[click.Parameter]:
-    """An option --field-name for each field but those in `without`; what is not given stays None.
+    """Make an option --field-name for each field except those in `without`. An option that is not given is None.
 
-    default_texts: by field, the default that the help shows, where {} stands for the field's own.
+    default_texts: the default that the help shows for a field, where {} stands for the field's own default.
     """
     names = [name for name in settings.model_fields if name not in without]
     return [_option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind) for name in names]
@@ -137,15 +137,15 @@ def settings_options(
 def algorithm_options(
     algorithms: Mapping[str, type[Algorithm]], text: str, without: Iterable[str] = (), **how: Any
 ) -> list[click.Parameter]:
-    """--algorithm with the help `text`, and an option for each field that any algorithm has.
+    """Make --algorithm with the help `text`, and an option for each field that any algorithm has.
 
-    algorithms: settings by name, those of the default algorithm first. how: as settings_options takes it.
+    algorithms: settings classes by name, the default algorithm first. how: further arguments of settings_options.
     """
     pages: dict[str, Any] = {
         name: settings_options(one, kind=AlgorithmOption, without=(*without, *one.idle), **how)
         for name, one in algorithms.items()
     }
-    # Of a field that several algorithms have, the type is that of the first of them.
+    # If several algorithms have a field, the option has the type of the first one.
     every = {option.name: option for page in reversed(pages.values()) for option in page}
     return [AlgorithmChoice(text, pages), *every.values()]
 
@@ -163,13 +163,13 @@ def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind
             text = f"{', '.join(choices)}. {text}"
         return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
-    # Without a value, --pretrained stands for timm's weights.
+    # Without a value, --pretrained means timm's weights.
     alone: dict[str, Any] = {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
     return kind([flag, name], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
 
 
 def _default_of(field: pydantic.fields.FieldInfo) -> str | None:
-    """A default as it would be typed, or in words where it is None; None where there is nothing to show."""
+    """A default as you would type it, or in words if it is None; None if there is nothing to show."""
     value = field.default
     if value is None:
         return next((mark.words for mark in field.metadata if isinstance(mark, DefaultText)), None)
@@ -179,7 +179,7 @@ def _default_of(field: pydantic.fields.FieldInfo) -> str | None:
 
 
 def _plain_type(annotation: Any) -> Any:
-    """bool, int, float, or Literal[...] of `A`, `A | None` and `Annotated[A, ...]`; str of all that pydantic parses."""
+    """bool, int, float or Literal[...] for `A`, `A | None` and `Annotated[A, ...]`; str for what pydantic parses."""
     origin = typing.get_origin(annotation)
     parts = [part for part in typing.get_args(annotation) if part is not type(None)]
     if origin is typing.Annotated or (origin in (typing.Union, types.UnionType) and len(parts) == 1):

@@ -23,9 +23,9 @@ from .terminal import say, terminated_as_interrupted
 def prepare(data: str, out: Path, **options: Any) -> None:
     """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
 
-    DATA is as for `hba search`. Use the folder in --out instead of it: with the same --image-size, a search finds the
-    same, and reading an image takes the time to copy it. The images are memory-mapped, so they need not fit into
-    memory.
+    DATA is as for `hba search`. Then use the folder in --out instead of DATA: with the same --image-size, a search
+    finds the same schedule, and reading an image only copies it. The images are memory-mapped, so they need not fit
+    into memory.
     """
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out must be a folder, but {out} is a file")
@@ -33,7 +33,7 @@ def prepare(data: str, out: Path, **options: Any) -> None:
         try:
             found = prepared(data, out, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
-            say("Stopped; the same command prepares the images anew.", err=True)
+            say("Stopped; repeat the command to prepare the images from the start.", err=True)
             raise SystemExit(INTERRUPTED) from None
     parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
     size = sum(file.stat().st_size for file in out.iterdir())

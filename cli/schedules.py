@@ -1,4 +1,4 @@
-"""hba apply, export and import: a schedule on images, for another library, or from another program."""
+"""hba apply, export and import: use a schedule on images, write one for another library, or convert another one."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ from .options import file_option, path_option, picture, schedule_argument
 from .terminal import console, operations_file_option, say, table
 
 N_OF_FOLDER = 6
-"""Images of a folder that are used."""
+"""Number of images that are used from a folder."""
 
 
 @click.command()
@@ -37,7 +37,7 @@ N_OF_FOLDER = 6
 @click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
 @operations_file_option
 @file_option("--out", callback=picture, required=True, help="The PNG file to write.")
-@click.option("--epoch", type=int, help="Which epoch's policy, counted from 1. [default: the last]")
+@click.option("--epoch", type=int, help="Epoch whose policy is used, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
@@ -52,7 +52,7 @@ def apply(
 ) -> None:
     """Write a grid of augmented copies of IMAGES.
 
-    Beside each copy stand the operations that made it. Of a folder, some of its images are used.
+    Each copy is labeled with the operations that made it. From a folder, only some images are used.
     """
     loaded = hba.load_policy(schedule)
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
@@ -67,16 +67,16 @@ def apply(
 
 
 def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
-    """The epoch counted from 0, of one counted from 1; SettingsError where the schedule has no such epoch."""
+    """Convert an epoch counted from 1 to one counted from 0. SettingsError if the schedule has no such epoch."""
     if not 1 <= epoch <= schedule.epochs:
         raise SettingsError(f"--epoch must lie in [1, {schedule.epochs}], got {epoch}")
     return epoch - 1
 
 
 def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
-    """The images, and some of each folder, as uint8 (3, size, size), by default of the size that was searched.
+    """Read the images, and some of each folder, as uint8 (3, size, size), by default in the size of the search.
 
-    Those that cannot be read are left out. DataError where none can.
+    Images that cannot be read are left out. DataError if none can be read.
     """
     size, settings = schedule.provenance.get("image_size"), schedule.provenance.get("settings")
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
@@ -96,7 +96,7 @@ def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | N
 
 
 def _some_of(folder: Path) -> list[Path]:
-    """Images of a folder, evenly spread in the order of their paths."""
+    """Some images of a folder, evenly spaced in the order of their paths."""
     found, _ = files_in(folder)
     if not found:
         raise DataError(f"the folder {folder} holds no images; name image files, or a folder with some")
@@ -109,16 +109,16 @@ def _some_of(folder: Path) -> list[Path]:
 @schedule_argument
 @click.option("--to", "to", type=click.Choice(list(TARGETS)), required=True, help="Format of the file.")
 @operations_file_option
-@file_option("--out", help="The file to write. [default: beside the schedule, ending _torchvision.py, or as --to says]")
-@click.option("--epoch", type=int, help="Only this epoch's policy, counted from 1, throughout.")
-@click.option("--average", is_flag=True, help="Only the mean of all epochs, throughout.")
+@file_option("--out", help="The file to write. [default: beside the schedule, ending in _torchvision.py, ...]")
+@click.option("--epoch", type=int, help="Write only the policy of this epoch, counted from 1.")
+@click.option("--average", is_flag=True, help="Write only the mean policy of all epochs.")
 @click.option("--without", metavar="NAMES", help="Operations outside of the walk to leave out: Perspective,Elastic.")
 @path_option(
     "--check",
     "check_on",
     multiple=True,
     metavar="IMAGES",
-    help="Compare the file with the schedule on these images: a file, or some of a folder. Not for albumentations.",
+    help="Compare the file with the schedule on these images, a file or a folder. Not for albumentations.",
 )
 def export(
     schedule: str,
@@ -135,11 +135,11 @@ def export(
       torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
       kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
       albumentations
-                    a pipeline that albumentations.load reads, of one policy: --epoch N or --average
+                    a pipeline of one policy (--epoch N or --average) for albumentations.load
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
-    Without --epoch and --average, it is the whole schedule. The values of what was tuned beside operations (dropout,
-    weight decay, ...) are only in json. Mixup and CutMix act on batches: the head of a Python file says how to mix.
+    Without --epoch and --average, the file holds the whole schedule. Only json keeps the values of tuned regularizers
+    (dropout, weight decay, ...). Mixup and CutMix act on batches: the head of a Python file explains how to mix.
     """
     loaded, target = hba.load_policy(schedule), find_target(to)
     if without:
@@ -175,14 +175,14 @@ def export(
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--from", "source", type=click.Choice(list(SOURCES)), required=True, help="What wrote FILE.")
+@click.option("--from", "source", type=click.Choice(list(SOURCES)), required=True, help="Program that wrote FILE.")
 @click.option(
     "--epochs",
     type=click.IntRange(1, 100_000),
-    help="Epochs over which FILE was searched. [default: 1, the same policy in all epochs; pba: none]",
+    help="Number of epochs of the search. [default: 1, the same policy in all epochs; required for pba]",
 )
 @file_option("--out", required=True, help="The schedule to write.")
-@click.option("--name", help="Which of several lists in FILE, for fast-autoaugment and dada.")
+@click.option("--name", help="Name of the list, if FILE has several; for fast-autoaugment and dada.")
 @click.option(
     "--fill",
     metavar="R,G,B",
@@ -190,7 +190,7 @@ def export(
     f"{','.join(f'{channel:.3g}' for channel in PBA_FILL)}, CIFAR-10's mean, as its Cutout]",
 )
 def import_schedule(file: Path, source: str, epochs: int | None, out: Path, name: str | None, fill: str | None) -> None:
-    """Convert FILE, a schedule that another program found, into a schedule of hba.
+    """Convert FILE, a schedule of another program, into a schedule of hba.
 
     \b
       pba           a policy log (.txt) of Population Based Augmentation

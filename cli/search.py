@@ -33,17 +33,13 @@ from .terminal import classes_line, operations_file_arguments, operations_file_o
 
 MOST_REGULARIZERS = 8
 N_LINES = 10
-"""Epochs of which a line is printed where there is no bar."""
+"""Number of epochs that print a line if no bar is shown."""
 LEAST_SECONDS = 60.0
-"""A shorter search does not say how long it will take."""
+"""Only searches of at least this length print how long they will take."""
 BY_DATASET = dict.fromkeys((name for one in SEARCH_PRESETS.values() for name in one), "by dataset, else {}")
 BY_DATASET["image_size"] = "{}"  # says so itself
 BUDGET = "Choose the number of epochs so that the search ends within this time: 90s, 20m, 1h30m."
-
-JOBS = (
-    "With --seeds: searches at a time. [default: 1] Else with --algorithm race: forks at a time. [default: on a CPU "
-    "one per thread, else 1]"
-)
+JOBS = "Searches at a time (with --seeds), or forks of a race. [default: 1; forks on a CPU: one per thread]"
 
 
 @click.command(
@@ -57,7 +53,7 @@ JOBS = (
 )
 @click.argument("data", required=False, shell_complete=DATA)
 @click.option(
-    "--preset", metavar="NAME", shell_complete=complete(SEARCH_PRESETS), help="Settings by name, see `hba presets`."
+    "--preset", metavar="NAME", shell_complete=complete(SEARCH_PRESETS), help="Named settings, see `hba presets`."
 )
 @path_option("--out", help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
@@ -65,17 +61,21 @@ JOBS = (
 @path_option("--config", help="Start from the settings of an earlier search: its folder or config.json.")
 @click.option("--budget", "budget_seconds", type=duration, metavar="TIME", help=BUDGET)
 @click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into the run's folder tensorboard/.")
-@number_option("--seeds", help="Number of searches, with seeds from --seed on, each in its own folder in --out.")
+@number_option("--seeds", help="Number of searches, with seeds counted from --seed, each in its own folder in --out.")
 @number_option("--jobs", help=JOBS)
-@click.option("--cluster", metavar="ADDRESS", help="With --seeds or race: search on a running Ray cluster, or auto.")
+@click.option("--cluster", metavar="ADDRESS", help="Ray cluster to use, or auto; for --seeds or --algorithm race.")
 @operations_file_option
 def search(data: str | None, out: Path | None, seeds: int | None, **options: Any) -> None:
-    """Search an augmentation schedule for DATA.
+    """Find an augmentation schedule for DATA.
 
-    DATA is digits (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist, imagenet, or a folder
-    DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val, DIR/test; a .csv or .parquet table of image
-    paths and labels; a .npz file of arrays; a folder that the library datasets has saved; or one that `hba prepare`
-    has written.
+    \b
+      hba search photos/                        the default algorithm: flips, crops, color, ...
+      hba search photos/ --budget 20m           a search that ends within 20 minutes
+      hba search --out runs/photos-1 --resume   continue after Ctrl-C or a crash
+
+    DATA is a folder DIR/<class>/*.png, or DIR/train/<class>/*.png with optional DIR/val and DIR/test; a dataset: digits
+    (the default), cifar10, cifar100, svhn, svhn-full, fashionmnist or imagenet; a .csv or .parquet table of image paths
+    and labels; a .npz file of arrays; a folder that the library datasets has saved; or one written by `hba prepare`.
     """
     jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
     several = seeds is not None or bool(options["resume"] and out is not None and seed_folders(out))
@@ -93,7 +93,7 @@ def search(data: str | None, out: Path | None, seeds: int | None, **options: Any
 
 
 def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **settings: Any) -> bool:
-    """Whether the search has finished."""
+    """Run one search. Returns whether it has finished."""
     with SearchTerminal(_plan_lines) as terminal:
         callback: Any = terminal
         if tensorboard and is_first():
@@ -109,7 +109,7 @@ def _search_once(data: str | None, folder: Path, *, tensorboard: bool, **setting
 
 
 def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
-    """The same search with several seeds, and what the searches agree on; whether all have finished."""
+    """Search with several seeds, and print what the searches agree on. Returns whether all have finished."""
     done: list[int] = []
 
     def on_done(seed: int, of_seed: Path) -> None:
@@ -124,7 +124,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
             found = hba.repeated_search(data, out=folder, callback=terminal, on_done=on_done, **settings)
     except (KeyboardInterrupt, HbaError):
         if done:
-            say(f"Searches that ended: {counted(len(done), 'seed')}. {resume_line('search', folder)}", err=True)
+            say(f"Finished searches: {counted(len(done), 'seed')}. {resume_line('search', folder)}", err=True)
         raise
     if found is None:
         say(f"Stopped. {resume_line('search', folder)}")
@@ -140,8 +140,8 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
 class SearchTerminal(SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere.
 
-    The first Ctrl-C or SIGTERM ends the search after its step, the second one at once. plan_lines: says what a search
-    will do.
+    The first Ctrl-C or SIGTERM ends the search after the current step, the second one at once. plan_lines: describes a
+    search before it starts.
     """
 
     def __init__(self, plan_lines: Callable[[Any], list[str]]) -> None:
@@ -158,7 +158,7 @@ class SearchTerminal(SearchProgress):
         super().started(step, total_steps, batch_size, n_epochs)
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.signal(number, self._request_stop)
-            # Of several searches, the first one finds the caller's handlers.
+            # With several searches, only the first one sees the caller's handlers.
             self._handlers.setdefault(number, before)
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
@@ -177,7 +177,7 @@ class SearchTerminal(SearchProgress):
         super().epoch_done(metrics)
         epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
         every = max(1, self.n_epochs // N_LINES)
-        # Numba may have compiled in the first.
+        # The first epoch may include compilation by Numba.
         if epoch == 1:
             self._first_seconds = seconds
         elif epoch == 2 and (left := (seconds - self._first_seconds) * (self.n_epochs - 2)) >= LEAST_SECONDS:
@@ -213,7 +213,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
 
 
 def print_end(result: hba.SearchResult, folder: Path, command: str, evaluation: Sequence[str]) -> None:
-    """Where the schedule is, and what to do next: the evaluation, or the command that resumes the search."""
+    """Print where the schedule is, and the next command: the evaluation, or the one that resumes the search."""
     if result.schedule is not None:
         say(f"Schedule: {folder / 'policy.json'} ({result.metrics[-1]['seconds']:.0f} s)")
     if result.report is not None:

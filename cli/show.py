@@ -1,4 +1,4 @@
-"""hba show, hba report and hba compare: what was found, as tables, a picture and a page."""
+"""hba show, hba report and hba compare: results as tables, a picture and a page."""
 
 import dataclasses
 from pathlib import Path
@@ -25,13 +25,13 @@ from .terminal import by_stage, console, json_option, operations_file_option, pr
 @click.command()
 @schedule_argument
 @operations_file_option
-@file_option("--out", callback=picture, help="The picture. [default: beside the file, ending .png]")
+@file_option("--out", callback=picture, help="The picture. [default: beside the file, ending in .png]")
 @json_option
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
-    """Print probability and magnitude of each operation of SCHEDULE, and plot them over epochs as a PNG file.
+    """Print the probability and magnitude of each operation of SCHEDULE, and plot them over epochs as a PNG file.
 
-    Tuned regularizers are printed with their values. For a folder of `hba search --seeds`, what its searches agree on,
-    and how far they differ. With --json, a picture is drawn only with --out.
+    Tuned regularizers are printed with their values. For a folder of `hba search --seeds`, the command prints what the
+    searches agree on and how far they differ. With --json, a picture is drawn only with --out.
     """
     path = Path(schedule)
     if path.is_dir() and not (path / POLICY_NAME).exists() and seed_folders(path):
@@ -59,7 +59,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
-    """The content of the tables, for programs. Epochs count from 1; lists are over `at_epochs`."""
+    """The content of the tables, for programs. Epochs count from 1; lists have one value for each of `at_epochs`."""
     epochs = key_epochs(schedule)
     reached = [reach(schedule, epoch) for epoch in epochs]
     operations = [
@@ -89,7 +89,7 @@ def described(schedule: Schedule) -> dict[str, Any]:
 
 
 def _print_operations(name: str, schedule: Schedule) -> None:
-    """Each operation at the first, middle and last epoch, in at most 80 columns, and what the columns mean."""
+    """Print each operation at the first, middle and last epoch, in at most 80 columns, and what the columns mean."""
     epochs, printer, space = key_epochs(schedule), console(), schedule.space
     headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
@@ -127,7 +127,7 @@ def _print_operations(name: str, schedule: Schedule) -> None:
 
 
 def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
-    """What a search found. policy: whether with a table of the operations that are applied."""
+    """Print what a search found. policy: whether to print a table of the operations that are applied."""
     printer, applied = console(), policy_table(schedule)
     if schedule.space.regularizers:
         printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
@@ -138,7 +138,7 @@ def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
 
 
 def print_over_seeds(name: str, found: OverSeeds) -> None:
-    """Operations and regularizers in the last epoch of searches that differ by their seed, and what to conclude."""
+    """Print operations and regularizers in the last epoch of searches that differ in their seed, and a conclusion."""
     printer, rows = console(), []
     for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
         low, high = one.probability_moved.interval
@@ -160,7 +160,7 @@ def print_over_seeds(name: str, found: OverSeeds) -> None:
     if (error := found.val_error_percent) is not None:
         printer.print(
             f"Validation error of the search networks: {percent(error.mean)}, standard deviation {percent(error.std)}. "
-            "It is not that of trainings with the schedules."
+            "Trainings with the schedules have other errors."
         )
 
 
@@ -185,9 +185,9 @@ def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
 @click.argument("run", type=click.Path(path_type=Path))
 @operations_file_option
 def report(run: Path) -> None:
-    """Write the report of RUN, the folder of a search or an evaluation, again.
+    """Rewrite the report of RUN, the folder of a search or an evaluation.
 
-    A search and an evaluation write it when they end. It is one file, report.html, for any browser.
+    Searches and evaluations write it when they end. It is one file, report.html, for any browser.
     """
     say(f"Report: {hba.write_report(run)}")
 

@@ -1,4 +1,4 @@
-"""What the commands share in printing: the console, tables, JSON, lines beside a progress bar, run folders."""
+"""Printing for all commands: the console, tables, JSON, and lines above a progress bar; also run folders."""
 
 import contextlib
 import itertools
@@ -25,11 +25,11 @@ from hba.utils.text import counted, first_of
 
 PLAIN_WIDTH = 110
 OPERATIONS_FILES = "hba.operations_files"
-"""Key in click's `meta` of the files given by --operations-file."""
+"""The key in click's `meta` under which the files of --operations-file are stored."""
 
 
 def console() -> Console:
-    """Prints to standard output. Tables have a fixed width where it is not a terminal. Not for use beside a bar."""
+    """A console for standard output, not for use beside a bar. Tables have a fixed width if it is not a terminal."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
@@ -38,9 +38,9 @@ def console() -> Console:
 def table(
     headings: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None, *, numbers: bool = False
 ) -> Table:
-    """A table whose first column, the names, is not wrapped; in a narrow terminal, cells have no margins.
+    """Make a table. The first column holds names and is not wrapped. In a narrow terminal, cells have no margins.
 
-    numbers: the other columns hold numbers, which are aligned to the right and not wrapped. An empty row is a line.
+    numbers: the other columns hold numbers, which are right-aligned and not wrapped. An empty row draws a line.
     """
     made = Table(title=title, padding=(0, 1 if console().width >= PLAIN_WIDTH else 0))
     for number, heading in enumerate(headings):
@@ -56,7 +56,7 @@ def table(
 
 
 def by_stage(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Sequence[str]]:
-    """Rows of a table of operations, each with its stage, under a heading for each stage unless all are on the walk."""
+    """Yield the cells of rows (stage, cells), with a heading for each stage unless all operations are in the walk."""
     for stage, found in itertools.groupby(rows, key=lambda row: row[0]):
         if any(one != WALK for one, _ in rows):
             yield from ((), (f"{stage}:",))
@@ -67,15 +67,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def print_json(content: Any) -> None:
-    """Indented, with names as they are in Python."""
+    """Print indented JSON. Objects are printed as their attributes, under the names that they have in Python."""
     click.echo(json.dumps(content, indent=2, default=lambda one: dict(one) if isinstance(one, Mapping) else vars(one)))
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, above a progress bar where there is one.
+    """Print a line, above the progress bar if one is shown. Of several processes, only the first prints.
 
-    Where standard output is closed (`hba search | head`), the work continues. Only the first of several processes
-    prints.
+    If standard output is closed (`hba search | head`), the work continues.
     """
     if not is_first():
         return
@@ -87,7 +86,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> str:
-    """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only the first three classes."""
+    """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only three classes are named."""
     # It imports PyTorch, which takes seconds.
     from hba.data.reading import LEFT_OUT_NAME
 
@@ -98,7 +97,7 @@ def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> 
 
 
 def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--operations-file, which registers operations before the command starts."""
+    """Add the option --operations-file, which registers operations before the command starts."""
 
     def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
         if not context.resilient_parsing:
@@ -117,19 +116,19 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def operations_file_arguments() -> str:
-    """` --operations-file FILE` for each file that was given, for commands that are printed."""
+    """` --operations-file FILE` for each file that was given, to append to a printed command."""
     paths = click.get_current_context().meta.get(OPERATIONS_FILES, ())
     return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
 def resume_line(command: str, folder: Path) -> str:
-    """How to resume a search."""
+    """Say how to resume a run."""
     return f"Resume with:\n  hba {command} --out {shlex.quote(str(folder))} --resume{operations_file_arguments()}"
 
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, by which schedulers end a job, is a Ctrl-C."""
+    """Treat SIGTERM, which job schedulers send to end a job, like Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -143,24 +142,24 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
-    """Around an evaluation: where it stops before its end, print what is kept, and how to resume it."""
+    """Use around an evaluation: if it stops early, print how many trainings are kept, and how to resume it."""
     with terminated_as_interrupted():
         try:
             yield
         except (KeyboardInterrupt, HbaError) as error:
             is_begun = isinstance(error, KeyboardInterrupt) and folder.is_dir() and any(folder.iterdir())
             if n_done() or is_begun:
-                how = f"; the same command with --out {shlex.quote(str(folder))} --resume does the others"
+                how = f"; to do the others, repeat the command with --out {shlex.quote(str(folder))} --resume"
                 # A training that diverged would diverge again.
-                say(f"trainings that ended: {n_done()}{'' if isinstance(error, DivergedError) else how}", err=True)
+                say(f"finished trainings: {n_done()}{'' if isinstance(error, DivergedError) else how}", err=True)
             raise
 
 
 @contextlib.contextmanager
 def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
-    """`out`, or else a new folder runs/<name>-<number> with the first free number, removed again if it stays empty.
+    """Yield `out`, or a new folder runs/<name>-<number> with the first free number, which is removed if it stays empty.
 
-    All processes of a torchrun launch get the same folder. SettingsError for a run to resume that is not named.
+    All processes of a torchrun launch get the same folder. SettingsError for `resume` without `out`.
     """
     if out is not None:
         yield out

@@ -29,19 +29,19 @@ from .terminal import console, run_folder, say, trainings_kept
     cls=SectionedCommand,
     params=[
         *settings_options(TextSearchConfig, without=("data", "algorithm")),
-        *algorithm_options(TEXT_ALGORITHMS, "How the search moves lambda: stn, or delta-stn.", without=OF_IMAGES),
+        *algorithm_options(TEXT_ALGORITHMS, "Search algorithm: stn or delta-stn.", without=OF_IMAGES),
     ],
 )
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @path_option("--out", help="Folder of the run. [default: a new one in runs/]")
 @click.option("--resume", is_flag=True, help="Resume the run in --out with its settings.")
 def search_text(data: Path | None, out: Path | None, resume: bool, **options: Any) -> None:
-    """Search a regularization schedule for a language model on DATA.
+    """Find a regularization schedule for a language model on DATA.
 
-    DATA is a folder with train.txt, valid.txt and test.txt, words separated by blanks. The test text stays unopened.
+    DATA is a folder with train.txt, valid.txt and test.txt, with words separated by spaces. test.txt is not opened.
     """
     if data is None and not resume:
-        raise SettingsError("DATA must be named: a folder with train.txt, valid.txt and test.txt")
+        raise SettingsError("DATA is missing: name a folder with train.txt, valid.txt and test.txt")
     with run_folder(out, "" if data is None else data.resolve().name, resume=resume) as folder:
         with _Terminal(_plan_lines) as terminal:
             result = hba.text.search(data, out=folder, resume=resume, callback=terminal, **given(options))
@@ -67,7 +67,7 @@ def _plan_lines(plan: Plan) -> list[str]:
 
 
 def _report(result: hba.SearchResult, folder: Path) -> None:
-    """What was found, where it is, and what to do next."""
+    """Print the result, where it is, and what to do next."""
     schedule = result.schedule
     if schedule is not None:
         for one in schedule.space.regularizers:
@@ -90,22 +90,22 @@ def _report(result: hba.SearchResult, folder: Path) -> None:
 @schedule_argument
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @path_option("--out", help="Folder for results.json. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; more seeds and baselines may be given.")
+@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; you can add seeds and baselines.")
 @click.option(
     "--against",
     metavar="NAMES",
     default="none,static,final",
     show_default=True,
-    help=f"Fixed regularization to compare with, separated by commas: {', '.join(BASELINES)}.",
+    help=f"Baselines with fixed regularization, separated by commas: {', '.join(BASELINES)}.",
 )
 def evaluate_text(
     schedule: str, data: Path | None, out: Path | None, resume: bool, against: str, **options: Any
 ) -> None:
     """Train language models with SCHEDULE and with fixed regularization, and compare their test perplexities.
 
-    DATA is the folder of text, by default that of the search.
+    DATA is the folder of text, by default the one of the search.
 
-    Ctrl-C, or SIGTERM, keeps the trainings that have ended; the same command with --out and --resume does the others.
+    Ctrl-C or SIGTERM keeps the finished trainings. To do the others, repeat the command with --out and --resume.
     """
     with (
         run_folder(out, "evaluate", resume=resume) as folder,

@@ -1,11 +1,11 @@
-"""Hypernetwork-Based Augmentation: search a data-augmentation schedule for your own images in one training.
+"""Hypernetwork-Based Augmentation: find a data-augmentation schedule for your own images in one training.
 
-An import of hba imports neither PyTorch nor anything else that takes long: public names are imported when they are
-first used. Nothing is done besides, and no environment variable is set.
+Importing hba is fast: PyTorch and other slow packages are not imported until you use a public name that needs them.
+The import does nothing else, and sets no environment variable.
 
-Where other programs want the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import of torch, as the command
-line does. PyTorch's threads spin while they wait for each other, and a search among busy neighbours is then several
-times slower than with threads that yield their core.
+If other programs use the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import of torch, as the command line
+does. Otherwise, PyTorch's threads spin while they wait for each other, and a search on busy cores is several times
+slower than with threads that yield their core.
 """
 
 from pathlib import Path
@@ -109,8 +109,8 @@ __version__ = VERSION
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _FOLDERS = [file.parent.name for file in Path(__file__).parent.glob("*/__init__.py")]
 
-# An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first where it is started in
-# it, has them beside this folder.
+# An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first if it is started there,
+# has them beside this folder.
 _CHECKOUT = Path(__file__).resolve().parents[1]
 if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "policies").is_dir():
     __path__.append(str(_CHECKOUT))

@@ -2,10 +2,10 @@
 
 
 class HbaError(Exception):
-    """Base of every error raised for a user's mistake or a run that cannot go on.
+    """Base class of all errors raised for a user's mistake or a run that cannot continue.
 
-    The message is one line whatever names and values it quotes: what cannot be printed stands as an escape, such as
-    `\\n`.
+    The message is always one line: unprintable characters in the names and values that it quotes become escapes, such
+    as `\\n`.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -34,4 +34,4 @@ class DivergedError(HbaError, ArithmeticError):
 
 
 class HbaWarning(UserWarning):
-    """The run goes on, or has ended well, but its report could not be written."""
+    """A problem that does not stop a run, such as a report that could not be written."""

@@ -1,4 +1,4 @@
-"""The search algorithms: classes with settings, the state of a search, and a step like the paper's pseudo-code."""
+"""The search algorithms: classes that hold settings, and whose `step` reads like the paper's pseudo-code."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,10 +21,10 @@ def by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
 
 
 PAPER_ALGORITHMS = by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
-"""The paper's method (Algorithm 6), and from back to front what it is derived from (5, 4 and 3; Appendix B)."""
+"""The paper's method (Algorithm 6), then the algorithms it is derived from (5, 4 and 3; Appendix B)."""
 _OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
 ALGORITHMS = by_name(Race, Lookahead, Hypergradient, *_OTHERS)
-"""By name."""
+"""All search algorithms, by name."""
 
 __all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]
 __all__ += ["DeltaSelfTuning", "FixedNoise", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]

@@ -1,4 +1,4 @@
-"""The interface of search algorithms: their settings, the beginning of a search, and one training step."""
+"""The interface of search algorithms: their settings, how a search begins, and one training step."""
 
 import dataclasses
 import reprlib
@@ -27,8 +27,8 @@ from hba.utils.text import first_of
 
 
 class InitialRow(Settings):
-    """The value of init_from. schedule: its name. values: its first row in natural units, by hyperparameter; the
-    schedule itself is not read again when a search is resumed.
+    """The value of init_from. schedule: its name. values: its first policy in natural units, by hyperparameter. A
+    resumed search does not read the schedule again.
     """
 
     schedule: str
@@ -39,9 +39,9 @@ class InitialRow(Settings):
 
 
 def read_start(given: Any) -> Any:
-    """Read the first row of a schedule, its file, a run folder, a recipe or a shipped policy; a stored row stays.
+    """Read the first policy of a schedule, its file, a run folder, a recipe or a shipped policy; keep a stored one.
 
-    Raises ScheduleError if there is no such schedule, and SettingsError for anything else.
+    Raises ScheduleError if there is no such schedule, and SettingsError for a value of another type.
     """
     if isinstance(given, Schedule):
         return InitialRow(schedule="a schedule in memory", values=first_row(given))
@@ -54,7 +54,7 @@ def read_start(given: Any) -> Any:
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
-    """The first row by hyperparameter, including the probabilities of K if they are not searched."""
+    """The first policy of a schedule, by hyperparameter, including the probabilities of K if they are not searched."""
     space = schedule.space
     row = dict(zip(space.names, schedule.values[0].tolist(), strict=True))
     if space.max_count and not space.searches_count:
@@ -70,7 +70,7 @@ SpreadOver = Literal["none", "magnitudes", "all"]
 
 
 class Algorithm(Settings):
-    """A search algorithm. Its fields are its settings and their defaults; `begin` and `step` are the method.
+    """Base class of search algorithms. Its fields are the settings; `begin` and `step` define the method.
 
     To use your own, derive a class from this one or from an existing algorithm, and pass an instance:
     `hba.search(data, algorithm=Mine(strength=2))`. Nothing has to be registered.
@@ -79,58 +79,58 @@ class Algorithm(Settings):
     name: ClassVar[str]
     """Its name in files, in Python and on the command line."""
     multi_label: ClassVar[bool] = False
-    """Whether images may have several labels. Loss and error are then those of hba.training.criterion."""
+    """Whether images may have several labels. hba.training.criterion then defines the loss and the error."""
     shares_batches: ClassVar[bool] = False
-    """Whether several processes can share its batches, by hba.distributed.collectives."""
+    """Whether several processes can share its batches through hba.distributed.collectives."""
     can_be_fast: ClassVar[bool] = False
-    """Whether it supports the setting `fast`: it trains an ordinary network."""
+    """Whether it supports the setting `fast`, which needs an algorithm that trains an ordinary network."""
     can_mix: ClassVar[bool] = False
-    """Whether it searches operations on batches; others have a space without them."""
+    """Whether it can search operations that mix images, such as Mixup. The space leaves them out for all others."""
     tunes_training: ClassVar[bool] = False
-    """Whether it can tune regularizers that act inside the network or in the loss, and so through the weights."""
+    """Whether it can tune regularizers that act through the weights: inside the network or in the loss."""
     idle: ClassVar[tuple[str, ...]] = ()
-    """Settings below that have no effect on it, and are refused."""
+    """Settings below that have no effect on it. Giving one raises an error."""
     has_presets: ClassVar[bool] = True
-    """Whether the values of a preset, which is made for HBA, replace its defaults."""
+    """Whether a preset, which is made for HBA, replaces its defaults."""
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Where in its range every hyperparameter starts, if init is fraction."""
+    """Place in its range at which every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
-    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. If only
-    initial_fraction is given, init is fraction."""
+    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. If you give
+    only initial_fraction, init is fraction."""
     init_from: Annotated[InitialRow | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
-    """Schedule whose first row a search begins at, instead of init: a file, a run folder, a recipe or a shipped
+    """Schedule at whose first policy a search begins, instead of init: a file, a run folder, a recipe or a shipped
     policy."""
     count: Count = "fixed"
-    """Operations of an image at most. fixed: 0, 1 or 2 with probability 0.2, 0.3, 0.5. searched: any distribution over
-    0 to 3."""
+    """How many operations an image gets. fixed: 0, 1 or 2 with probability 0.2, 0.3, 0.5. searched: any distribution
+    over 0 to 3."""
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
     spread_over: SpreadOver = "none"
-    """Which hyperparameters of operations keep that noise when the schedule is used: none, as in the paper;
-    magnitudes; or all."""
+    """Hyperparameters of operations that keep this noise when you use the schedule: none, as in the paper; magnitudes;
+    or all."""
     spread_share: Share = 1.0
-    """Share of the noise's standard deviation that they keep; 1 for what the search has judged."""
+    """Share of the noise's standard deviation that they keep. 1 keeps the noise that the search used."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """The state of a search before its first step: a SearchState, or a subclass with more fields.
+        """Return the state of a search before its first step: a SearchState, or a subclass with more fields.
 
-        Fields must be of kinds that hba.utils.snapshot can save, and keep the kind that they begin with.
+        Fields must have types that hba.utils.snapshot can save, and must not change their type.
         """
         raise NotImplementedError
 
     def step(self, task: Task, state: Any) -> None:
-        """One training step and the policy steps that follow it, which change the state in place.
+        """Make one training step and the policy steps that follow it. Changes the state in place.
 
-        Afterwards, state.lam is the current lambda, and state.to_module() the network that belongs to it.
+        Afterwards, state.lam is the current lambda, and state.to_module() returns the network for it.
         """
         raise NotImplementedError
 
     def start(self, task: Task) -> Tensor:
-        """Logits (n,) on the device at which the search begins, by init_from, init and initial_fraction, and by the
-        search's setting `start` for the operations that it names.
+        """Logits (n,), on the device, at which the search begins: by init_from, init and initial_fraction. The search's
+        setting `start` replaces those of the operations that it names.
         """
         if self.init_from is not None:
             found = of_row(task.space, self.init_from.values)
@@ -145,11 +145,11 @@ class Algorithm(Settings):
         return UpdateSchedule(self.train_steps)
 
     def sigma_now(self, state: Any) -> float | Tensor:
-        """Standard deviation of the noise around state.lam in logits: one number, or one per hyperparameter (n,)."""
+        """Standard deviation of the noise on state.lam in logits: one number, or one per hyperparameter (n,)."""
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        """The share of that standard deviation that the schedule keeps when it is used, by hyperparameter (n,)."""
+        """Share of that standard deviation that the schedule keeps when you use it, by hyperparameter (n,)."""
         columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
         if self.spread_over == "magnitudes":
             columns[space.probability_columns(columns.device)] = 0
@@ -157,35 +157,35 @@ class Algorithm(Settings):
         return columns
 
     def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
-        """The name and the epochs of each part of the search; empty if it is one training of `epochs`."""
+        """Name and number of epochs of each part of the search; empty if it is one training of `epochs`."""
         return ()
 
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
-        """How many epochs the search takes; `epochs` are those of the training that it is for."""
+        """Number of epochs of the search; the setting `epochs` is the length of the training that it is for."""
         return sum(epochs for _, epochs in self.leg_epochs(config, space)) or config.epochs
 
     def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
-        """Of the epochs that have ended, counted from 0, those whose values are the schedule. rows (epochs, n): all."""
+        """Numbers, from 0, of the finished epochs that form the schedule. rows (epochs, n): the values of all."""
         return [*range(len(rows))]
 
     def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str | None:
-        """What the search will do, if its epochs do not say it; here, what init_from has and the space lacks."""
+        """A note on what the search will do. By default, it lists operations of init_from that the space lacks."""
         row = {} if self.init_from is None else self.init_from.values
         used = {name.partition(".")[0] for name, value in row.items() if name.endswith(".probability") and value > 0}
         if left_out := sorted(used - {"count", *(one.name for one in space.operations)}):
-            return f"Left out of the start, because the space has none of them: {first_of(left_out, 8)}."
+            return f"The search starts without operations that its space lacks: {first_of(left_out, 8)}."
         return None
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:
-        """What the search has measured, as JSON values, for the provenance of the schedule."""
+        """Measurements of the search, as JSON values, for the provenance of the schedule."""
         return {}
 
     def resolved(self, batch_size: int) -> Self:
-        """The same settings, with values that depend on the batch size replaced by numbers."""
+        """Return the same settings, with numbers for values that depend on the batch size."""
         return self
 
     def check(self, config: CommonSearchConfig) -> None:
-        """Raise SettingsError if the settings of the search do not go with the algorithm's."""
+        """Raise SettingsError if the settings of the search contradict those of the algorithm."""
 
     @pydantic.model_validator(mode="before")
     @classmethod

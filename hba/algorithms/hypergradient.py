@@ -1,4 +1,4 @@
-"""Hypernetwork-Based Augmentation: Algorithm 2 of the paper, which is its Algorithm 6; and Algorithm 5 before it.
+"""Hypernetwork-Based Augmentation (HBA): Algorithm 2 of the paper, the same as its Algorithm 6; and Algorithm 5.
 
 symbol              in the code                              meaning
 phi                 state.learner.hypernetwork               parameters of the hypernetwork
@@ -13,9 +13,9 @@ sigma               sigma_now()                              standard deviation 
 tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
 H                   scale.entropy()                          sum_j log sigma_j, the entropy up to a constant
 
-A learnt sigma is STN's eq. 15 (MacKay et al. 2019): a lambda step lowers E F(lambda + sigma epsilon) - tau H. If the
-curvature of F along lambda_j is h_j, sigma_j comes to rest at sqrt(tau / h_j): noise is wide where the validation loss
-hardly depends on it, and would vanish without the entropy.
+A learnt sigma follows STN's eq. 15 (MacKay et al. 2019): a lambda step lowers E F(lambda + sigma epsilon) - tau H. If
+the curvature of F along lambda_j is h_j, sigma_j converges to sqrt(tau / h_j): the noise is wide where the validation
+loss hardly depends on it. Without the entropy, it would vanish.
 """
 
 import math
@@ -47,7 +47,7 @@ Entropy = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass
 class LearntScale:
-    """spread (n,): sigma = softplus(spread). It is the leaf of the optimizer."""
+    """A learnt sigma = softplus(spread). spread (n,): the parameter that the optimizer updates."""
 
     spread: Tensor
     optimizer: Optimizer
@@ -64,18 +64,18 @@ class LearntScale:
 
 @dataclass
 class ScaledMover(LambdaMover):
-    """A mover of lambda whose noise is learnt."""
+    """A LambdaMover with learnt noise."""
 
     scale: LearntScale
 
 
 def scale_of(state: GradientState[L]) -> LearntScale | None:
-    """The learnt scale of the noise; None if it is not learnt."""
+    """The learnt scale of the noise; None if the scale is fixed."""
     return state.mover.scale if isinstance(state.mover, ScaledMover) else None
 
 
 class Hypergradient(LambdaSteps):
-    """HBA, with the paper's settings (section 4, Appendix A) as defaults."""
+    """Hypernetwork-Based Augmentation. The defaults are the paper's settings (section 4, Appendix A)."""
 
     name: ClassVar[str] = "hba"
     multi_label: ClassVar[bool] = True
@@ -91,13 +91,13 @@ class Hypergradient(LambdaSteps):
     the distance from the current lambda. `separate`: as centered, with the current weights learned apart from the
     response, in a pass of their own. `linearized`: as separate, with the response learned in the linearized network."""
     sigma_entropy: Annotated[Entropy | None, DefaultText("none: sigma stays")] = None
-    """Learn the standard deviation of the noise of each hyperparameter too, starting from sigma: the weight of the
-    noise's entropy against the validation loss (STN's tau)."""
+    """Weight of the noise's entropy against the validation loss (STN's tau). If given, the search also learns the
+    standard deviation of the noise of each hyperparameter, starting from sigma."""
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma_entropy is not None and self.sigma == 0:
-            raise SettingsError("sigma must be above 0 where sigma_entropy is given, which learns it from there, got 0")
+            raise SettingsError("sigma must be above 0 with sigma_entropy, which learns it from that start, got 0")
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         mover = super().mover(task, lam)
@@ -124,7 +124,7 @@ class Hypergradient(LambdaSteps):
                 self.lambda_step(task, state, batch)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """One update of phi on the next batch, every image at its own lambda; returns the batch."""
+        """Update phi on the next batch, with a lambda for each image; return the batch."""
         batch: Batch = state.train_stream.next()
         noise = self.noise(task, state, len(batch[0]))
         self.learn(task, state, batch, state.lam.detach() + self.sigma_now(state) * noise)
@@ -139,14 +139,14 @@ class Hypergradient(LambdaSteps):
         update_phi(task, state, batch, lam_rows, self.response)
 
     def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """One step on lambda. batch: the one that the last training step was on."""
+        """Make one step on lambda. batch: the batch of the last training step."""
         self.update_lambda(task, state)
 
     def update_lambda(self, task: Task, state: HyperGradientState) -> None:
-        """Equation 3: one step on lambda for validation images, not augmented, which change no statistics of BatchNorm.
+        """Equation 3: one step on lambda by validation images without augmentation, in eval mode.
 
-        With a learnt sigma it is STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
-        loss that is added to the totals is without the entropy.
+        With a learnt sigma, STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
+        totals get the loss without the entropy.
         """
         hypernetwork, lam, scale = state.learner.hypernetwork, state.lam, scale_of(state)
 
@@ -171,20 +171,20 @@ class Hypergradient(LambdaSteps):
         return super().sigma_now(state) if scale is None else scale.sigma.detach()
 
     def move_center(self, state: HyperGradientState) -> None:
-        """Let the center of a centered response follow lambda."""
+        """Set the center of the response to lambda, unless the response is affine."""
         if self.response != "affine":
             state.learner.hypernetwork.center.copy_(state.lam.detach())
 
 
 @dataclass(kw_only=True)
 class FixedNoiseState(HyperGradientState):
-    """noise (B, n): epsilon, standard normal; row i belongs to the i-th image of every batch until it is drawn anew."""
+    """noise (B, n): epsilon, standard normal; row i is for the i-th image of every batch until the next draw."""
 
     noise: Tensor
 
 
 class FixedNoise(Hypergradient):
-    """Algorithm 5, from which the paper derives HBA: noise stays the same in the T_train steps between lambda steps."""
+    """Algorithm 5, from which the paper derives HBA: it draws the noise once for all steps between lambda steps."""
 
     name: ClassVar[str] = "fixed-noise"
 
@@ -205,7 +205,7 @@ def update_phi(
 ) -> None:
     """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
 
-    state: of any search whose model is a hypernetwork. augment: by default the policy at the lambda of the weights.
+    state: of any search that trains a hypernetwork. augment: by default, the policy at the lambda of the weights.
     """
     learner: HyperModel = state.learner
     learner.hypernetwork.train()
@@ -219,8 +219,8 @@ def update_phi(
 
 
 def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:
-    """What the space's regularizers add to the loss of a batch: half of the weight decay times the squared norm of each
-    image's own weights, as in SGD; and what depends on outputs and labels. None if they add nothing.
+    """The penalty of the space's regularizers on the loss of a batch; None without one. As in SGD, weight decay adds
+    half of its value times the squared norm of each image's weights. Others depend on outputs and labels.
     """
     regularization, column = task.regularization, task.regularization.weight_decay_column
     if column is None and not regularization.has_penalty:

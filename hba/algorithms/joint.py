@@ -1,13 +1,13 @@
 """HBA and look-ahead in one training: lambda moves along the hypergradient and by the rewards of augmented images.
 
-`joint` takes look-ahead for what acts on images and the hypergradient for everything else. The effect of an operation,
-or of a regularizer of images, can be judged by one step on the augmented image. The effect of what acts inside the
-network or in the loss (dropout, weight decay) appears only after many steps; one step would always ask for less of it.
-So the weights respond to changes of these hyperparameters only.
+`joint` uses look-ahead for everything that acts on images and the hypergradient for everything else. One step on an
+augmented image shows the effect of an operation or of a regularizer on images. Dropout, weight decay and others that
+act inside the network or in the loss take effect only after many steps; judged by one step, less would always be
+better. So the weights respond to changes of these hyperparameters only.
 
 Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without the response.
-Rewards are taken at the same lambda for all images. At the lambda that each image was augmented with, they would depend
-on epsilon through the response too, and not only through the image.
+Rewards use the same lambda for all images. With each image's own lambda, they would also depend on epsilon through the
+response, and not only through the image.
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ from hba.training.optim import preconditioned
 
 
 class Joint(Rewards, Hypergradient):
-    """Moves operations as look-ahead does by default; all layers respond to everything else."""
+    """Look-ahead for what acts on images, HBA for everything else. By default, all layers depend on lambda."""
 
     name: ClassVar[str] = "joint"
 
@@ -42,8 +42,8 @@ class Joint(Rewards, Hypergradient):
             raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
 
     def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """One step on lambda, which judges draws for the images of the last batch by other validation images each, or
-        by the hypergradient alone if nothing acts on images.
+        """Make one step on lambda, which judges new draws for the images of the last batch on the next validation
+        batch. If nothing acts on images, the step uses the hypergradient alone.
         """
         if task.space.operations or task.image_columns is not None:
             self.update_lambda_by(task, state, self.augmented(task, state, *batch, self.reward_draws))
@@ -51,10 +51,10 @@ class Joint(Rewards, Hypergradient):
             self.update_lambda(task, state)
 
     def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
-        """One step on lambda: each hyperparameter by its own gradient, both from the same validation images.
+        """Make one step on lambda, by the hypergradient or by rewards, both from the same validation images.
 
-        The hypergradient is in nats, the other in standard deviations of rewards. Adam normalizes each
-        hyperparameter's, so units need not agree.
+        The hypergradient is in nats, the other in standard deviations of rewards. Adam normalizes the gradient of
+        each hyperparameter, so the units may differ.
         """
         network, lam = state.learner.hypernetwork, state.lam
         loss = self.validation_loss(task, state, network, lambda images: network(images, lam))
@@ -69,7 +69,7 @@ class Joint(Rewards, Hypergradient):
         state.totals.add_lambda(loss.detach())
 
     def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
-        """Every image is augmented at its own lambda, which the weights get only where it acts through them."""
+        """Augment each image at its own lambda. The weights get that lambda only where it acts through them."""
         of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:

@@ -1,15 +1,15 @@
-"""Lambda steps by gradient descent, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step.
+"""Gradient steps on lambda, which look-ahead and Algorithms 5 and 6 share: settings, state, and the step.
 
 Optimizer. Adam, as in STN (MacKay et al. 2019) and HBA, or RMSprop, as in Delta-STN (Bae and Grosse 2020).
 
-Shared directions. How strong a policy is matters more than which operations it has, but dozens of noisy coordinates
-move its strength slowly, because each learns only from the few images that its slot fired for. A shared coordinate
-learns from all of them: its gradient is the sum of the gradients of its columns. lambda is the sum of its own moves and
-those of the shared coordinates, so nothing else in a search needs to know about them.
+Shared directions. The strength of a policy matters more than its choice of operations, but dozens of noisy coordinates
+change the strength slowly, because each learns only from the few images to which its slot was applied. A shared
+coordinate learns from all images: its gradient is the sum of the gradients of its columns. Its steps are added to
+lambda, so nothing else in a search needs to know about it.
 
-Pull. Adam would average a pull to the start of the search over its own horizon, and lambda would oscillate around the
-point of rest. So the pull is not part of the gradient: it is a proximal step after each step of the optimizer,
-decoupled from the momentum as weight decay is in AdamW (Loshchilov and Hutter 2019).
+Pull. If the pull to the start of the search were part of the gradient, Adam would average it over several steps, and
+lambda would oscillate around its limit. Instead, the pull is a proximal step after each step of the optimizer,
+decoupled from the momentum like weight decay in AdamW (Loshchilov and Hutter 2019).
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from hba.utils.settings import DefaultText, words
 
 LambdaOptimizer = Literal["adam", "rmsprop"]
 SHARED = ("geometric probabilities", "color probabilities", "geometric magnitudes", "color magnitudes")
-"""Geometric are operations that uncover pixels, Cutout included; color are all others."""
+"""Geometric operations are those that uncover pixels, including Cutout; all others are color operations."""
 HALF: Final = "half"
 AtLeastZero = Annotated[int, Field(ge=0)]
 Betas = Annotated[tuple[Decay, Decay], BeforeValidator(words)]
@@ -49,7 +49,7 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 class SharedDirections:
     """Coordinates that move many hyperparameters together.
 
-    offsets (m,): moves in logits. log_spread (): stays 0, for earlier files. Both are leaves of the optimizer.
+    offsets (m,): moves in logits. log_spread (): always 0, kept for earlier files. The optimizer has both.
     """
 
     offsets: Tensor
@@ -58,7 +58,7 @@ class SharedDirections:
 
     @torch.no_grad()
     def moved(self, space: SearchSpace, gradient: Tensor) -> Tensor:
-        """Make one step by the gradient (n,) of lambda, and return what it adds to lambda (n,)."""
+        """Make one step along the gradient (n,) of lambda; return the change of lambda (n,)."""
         towards = directions(space, gradient.device, gradient.dtype)
         before = self.offsets.detach().clone()
         self.offsets.grad = towards @ gradient
@@ -73,8 +73,8 @@ class SharedDirections:
 
 @dataclass
 class LambdaMover:
-    """start (n,): lambda at the beginning of the search. optimizer: of lambda. val_stream: batches of D_V. strength:
-    the shared directions, which need a learning rate to move.
+    """Everything that updates lambda. start (n,): lambda at the beginning of the search. optimizer: of lambda.
+    val_stream: batches of D_V. strength: the shared directions.
     """
 
     start: Tensor
@@ -85,13 +85,13 @@ class LambdaMover:
 
 @dataclass(kw_only=True)
 class GradientState(SearchState[L]):
-    """lam is a leaf that the mover's optimizer moves."""
+    """The state of a search by gradient steps; the optimizer of the mover updates lam in place."""
 
     mover: LambdaMover
 
 
 class LambdaSteps(Algorithm):
-    """An algorithm that moves lambda by an optimizer along a gradient of the validation loss (equation 3)."""
+    """Base class of algorithms that update lambda along a gradient of the validation loss (equation 3)."""
 
     warm_up_epochs: AtLeastZero = 0
     """Epochs before the first lambda step."""
@@ -102,12 +102,12 @@ class LambdaSteps(Algorithm):
     lambda_betas: Betas = (0.9, 0.999)
     """Adam's two decay rates on the hyperparameters, separated by commas."""
     strength_learning_rate: NotNegative = 0.0
-    """Learning rate of the coordinates that hyperparameters share: probabilities and magnitudes, of geometric and of
-    color operations each; the probabilities of an operation's copies; how many operations an image gets. 0: none."""
+    """Learning rate of coordinates that hyperparameters share: probabilities and magnitudes, for geometric and for
+    color operations; the probabilities of an operation's copies; the number of operations of an image. 0: none."""
     val_steps: AtLeastZero = 1
-    """Lambda steps in a row (T_val); 0 switches the search off."""
+    """Consecutive lambda steps (T_val); 0 turns the search off."""
     val_batch_size: ValBatchSize = None
-    """Validation images of a batch, or columns of a text; half is half of batch_size."""
+    """Validation images in a batch, or columns of a text; half means half of batch_size."""
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -117,7 +117,7 @@ class LambdaSteps(Algorithm):
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:
             found = f"got {self.warm_up_epochs} of {config.epochs}; lower warm_up_epochs, or raise epochs"
-            raise SettingsError(f"warm_up_epochs must leave epochs for lambda steps, {found}")
+            raise SettingsError(f"warm_up_epochs must be less than epochs, {found}")
         if self.lambda_optimizer != "adam" and self.lambda_betas != type(self).model_fields["lambda_betas"].default:
             raise SettingsError(f"lambda_betas has no effect on lambda_optimizer {self.lambda_optimizer}; omit one")
 
@@ -127,7 +127,7 @@ class LambdaSteps(Algorithm):
         return self.model_copy(update={"val_batch_size": val_batch_size_of(self.val_batch_size, batch_size)})
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
-        """For a lambda that is on its device."""
+        """Return the mover of a lambda, which must be on its device already."""
         offsets = torch.zeros(len(directions(task.space, lam.device)), device=lam.device, requires_grad=True)
         log_spread = torch.zeros((), device=lam.device, requires_grad=True)
         shared_optimizer = self.optimizer_of([offsets, log_spread], self.strength_learning_rate)
@@ -149,9 +149,9 @@ class LambdaSteps(Algorithm):
     def validation_loss(
         self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
     ) -> Tensor:
-        """Mean loss () on the next validation batch, not augmented, with a graph.
+        """Mean loss () on the next validation batch, without augmentation, with a graph.
 
-        network: runs in eval mode. predict: its output for such inputs.
+        network: is set to eval mode. predict: returns its outputs for inputs.
         """
         network.eval()
         inputs, labels = state.mover.val_stream.next()
@@ -162,9 +162,9 @@ class LambdaSteps(Algorithm):
     def move_lambda(
         self, task: Task, state: GradientState[L], gradient: Tensor, curvature: Tensor | None = None
     ) -> None:
-        """One step on lambda (n,) and on what is shared, and the pull to the start that follows it.
+        """Make one step on lambda and the shared coordinates, then pull lambda to the start.
 
-        curvature (n,): of the pull, per squared logit; None for none.
+        gradient: (n,). curvature (n,): of the pull, per squared logit; None for no pull.
         """
         mover, gradient = state.mover, gradient * task.space.is_searched(gradient.device)
         state.lam.grad = gradient
@@ -180,9 +180,9 @@ class LambdaSteps(Algorithm):
 
 
 def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """How far Adam or RMSprop moves each number of a parameter (n,) now for a mean gradient of 1.
+    """How far Adam or RMSprop would now move each entry of a parameter (n,) for a mean gradient of 1.
 
-    The optimizer must have made a step.
+    The optimizer must have made at least one step.
     """
     return optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
 
@@ -190,8 +190,8 @@ def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) -> Tensor:
     """lambda (n,) after one step down half of curvature (n,) times its squared distance from start (n,).
 
-    rates (n, n), positive semi-definite: a gradient g would move lambda by -rates g. The step is implicit, by the
-    gradient at its end, so it does not overshoot whatever the curvature.
+    rates (n, n), positive semi-definite: a gradient g would move lambda by -rates g. The step is implicit: it uses the
+    gradient at its end, so it does not overshoot for any curvature.
     """
     towards_start = torch.eye(len(lam), dtype=lam.dtype, device=lam.device) + rates * curvature
     # Unlike solve, solve_ex does not synchronize with a GPU; the end of the epoch checks that all is finite.
@@ -200,10 +200,10 @@ def proximal_step(lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor) 
 
 @device_constant
 def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
-    """One row (n,) for each shared coordinate: the 4 of SHARED, one for the probabilities of each operation on images,
-    and, if K is searched, one for each number of K alone. Operations outside the walk share with no other.
+    """Matrix (m, n) with the direction of each shared coordinate: the 4 of SHARED, one for the probabilities of each
+    operation on images, and, if K is searched, one for each number of K. Operations outside the walk share with none.
 
-    A magnitude's sign points away from the value at which its operation does nothing (see strong_end), 0 if unknown.
+    The sign of a magnitude points away from the value that changes no image (see strong_end); it is 0 if unknown.
     """
     n_counts = space.max_count if space.searches_count else 0
     n_operations = len(space.operations) - len(space.mixing)
@@ -223,10 +223,10 @@ def directions(space: SearchSpace, device: torch.device, dtype: torch.dtype = to
 
 
 def val_batch_size_of(val_batch_size: int | str | None, batch_size: int) -> int:
-    """Validation images of a batch, by the setting and the number of training images of a batch."""
+    """Number of validation images in a batch, from the setting and the batch size of the training."""
     if val_batch_size is None:
         return batch_size
     if val_batch_size == HALF:
-        # BatchNorm by the batch needs two images.
+        # BatchNorm that uses the statistics of the batch needs two images.
         return max(batch_size // 2, min(2, batch_size))
     return int(val_batch_size)

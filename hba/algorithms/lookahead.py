@@ -1,4 +1,4 @@
-"""Look-ahead: rewards augmented images by how much a step on them lowers the validation loss; no hypernetwork.
+"""Look-ahead: rewards augmented images by how much a step on them lowers the validation loss, without a hypernetwork.
 
 symbol      in the code                     meaning
 w           learner.network                 weights of an ordinary network
@@ -7,17 +7,17 @@ epsilon     noise                           one row for each draw of a batch, st
 v           direction                       gradient of the validation loss with respect to w
 r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
 
-A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, and so changes the validation loss by
--alpha r_i to first order. r is a reward for what the policy drew for this image: the score function of the draw
+A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, so to first order it changes the
+validation loss by -alpha r_i. r rewards the policy for its draw on this image: the score function of the draw
 (Williams 1992) times r, averaged over the batch, is the gradient of the expected reward with respect to lambda. The
-operations are never differentiated. In Differentiable Data Selection (Wang et al. 2020), this r weighs training images.
+operations are never differentiated. Differentiable Data Selection (Wang et al. 2020) weights training images by this r.
 
-With AdamW, v is the gradient divided, element by element, by what AdamW divides its next step by: the root of its mean
-squared gradients after the last step. So to first order, and with the root held fixed, a step of AdamW on image i
+With AdamW, v is the gradient divided, element by element, by the denominator of AdamW's next step: the root of its mean
+squared gradients after the last step. To first order, and with this root held fixed, a step of AdamW on image i
 changes the validation loss by r_i times a negative number that is the same for all images (docs/method.md, AdamW).
 
-Rewards differ far more between images than between the draws for one image. So each image is drawn for several times,
-and a reward counts by how far it is from the mean of the image's other draws: the leave-one-out baseline of REINFORCE
+Rewards differ far more between images than between draws for one image. So the policy draws several times for each
+image, and the mean of an image's other draws is subtracted from each reward: the leave-one-out baseline of REINFORCE
 (Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
@@ -42,9 +42,9 @@ LookaheadState = GradientState[NetworkModel]
 
 
 class Rewards(LambdaSteps):
-    """Base class of algorithms that reward samples of the policy by the effect of a step on the augmented images.
+    """Base class of algorithms that reward draws of the policy by the effect of a step on the augmented images.
 
-    Its defaults start at RandAugment's policy and move the strength of a policy first.
+    By default, they start at RandAugment's policy and change the strength of the policy first.
     """
 
     init: Init = "randaugment"
@@ -54,11 +54,11 @@ class Rewards(LambdaSteps):
     lambda_betas: Betas = (0.98, 0.999)
     strength_learning_rate: NotNegative = 0.1
     reward_draws: Size = 4
-    """Augmented copies of each image that are compared. 1: images are compared with each other."""
+    """Augmented copies of each image to compare. 1: compare images with each other."""
     reward_derivative: RewardDerivative = "auto"
-    """How rewards are taken: exact, by forward mode, which some layers have not; difference, by the losses with the
-    weights a little to either side, in half the time on a CPU; or auto, the difference on a CPU where no weights are
-    frozen, and exact elsewhere."""
+    """How to compute rewards. exact: in forward mode, which some layers do not support. difference: from the losses
+    with the weights moved a little in both directions, in half the time on a CPU. auto: difference on a CPU if no
+    weights are frozen, otherwise exact."""
     divergence_weight: NotNegative = 0.03
     """Strength of the pull to the initial policy. At 0.03, a decision worth 0.03 standard deviations of reward moves
     its probability by one logit. 0: no pull."""
@@ -66,7 +66,7 @@ class Rewards(LambdaSteps):
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma == 0:
-            raise SettingsError(f"{self.name} learns magnitudes from the noise on them: sigma must be above 0")
+            raise SettingsError(f"sigma must be above 0: {self.name} learns magnitudes from the noise on them")
 
     def augmented(
         self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
@@ -80,21 +80,21 @@ class Rewards(LambdaSteps):
         return AugmentedBatch(inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns)
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
-        """Advantages (B,) of rewards (B,), in standard deviations."""
+        """Advantages (B,) of rewards (B,), divided by their standard deviation."""
         with n_repeats(batch.draws):
             advantages = advantages_of(all_gather(rewards), batch.draws)
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
             return local_shard(advantages) / scale
 
     def move_by(self, task: Task, state: GradientState[L], batch: AugmentedBatch, gradient: Tensor) -> None:
-        """One step on lambda along a gradient (n,), and a pull to the start of the search."""
+        """Make one step on lambda along a gradient (n,), then pull it to the start of the search."""
         weight = self.divergence_weight
         curvature = weight * divergence_curvature(task.space, batch) if weight else None
         self.move_lambda(task, state, gradient, curvature)
 
 
 class Lookahead(Rewards):
-    """Look-ahead, the default on the operations of the walk alone."""
+    """Look-ahead, the default if the search space has only operations of the walk."""
 
     name: ClassVar[str] = "lookahead"
     multi_label: ClassVar[bool] = True
@@ -105,13 +105,13 @@ class Lookahead(Rewards):
     val_batch_size: ValBatchSize = HALF
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """A network, and lambda at the space's initial values."""
+        """Begin with a network and with lambda at its start."""
         lam = self.start(task)
         return LookaheadState.of(task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam))
 
     def step(self, task: Task, state: LookaheadState) -> None:
-        """One training step; after each T_train of them, T_val lambda steps, which judge draws for the images of the
-        last batch by other validation images each.
+        """One training step; after each T_train of them, T_val lambda steps. Each judges draws for the images of the
+        last batch on a new validation batch.
         """
         images, labels = state.train_stream.next()
         trained_on = self.augmented(task, state, images, labels)
@@ -124,7 +124,7 @@ class Lookahead(Rewards):
                 self.update_lambda(task, state, judged)
 
     def update_lambda(self, task: Task, state: LookaheadState, batch: AugmentedBatch) -> None:
-        """One step on lambda by the standardized rewards of the batch."""
+        """Make one step on lambda by the standardized rewards of the batch."""
         learner = state.learner
         loss = self.validation_loss(task, state, learner.network, learner.forward)
         rewards = self.standardized(batch, self.rewards(learner, batch, loss))
@@ -132,7 +132,7 @@ class Lookahead(Rewards):
         state.totals.add_lambda(loss.detach())
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
-        """Reward of each augmented image (B,), by the network in eval mode. loss: on validation images, with graph."""
+        """Reward of each augmented image (B,), in eval mode. loss: on validation images, with a graph."""
         weights = trained_parameters(learner.network)
         direction = preconditioned(learner.optimizer, weights.values(), gradients_of(loss, weights.values()))
         along = dict(zip(weights, direction, strict=True))

@@ -1,15 +1,15 @@
-"""Algorithms 3 and 4 of the paper: a population of lambdas, each with its own network, or with one hypernetwork.
+"""Algorithms 3 and 4 of the paper: a population of lambdas, with a network each or with one hypernetwork.
 
 symbol              in the code                     meaning
 theta_i             learner.weights                 Population: parameters of all members, tensors (members, ...)
-theta_k, lambda_k   learner.best_weights, lam       Population: those of the member selected last, before it explored
+theta_k, lambda_k   learner.best_weights, lam       Population: of the member selected last, before it explored
 phi                 learner.hypernetwork            HyperPopulation: parameters of the hypernetwork
 lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
 D_T, D_V            state.train_stream, data.val    batches of training images, all validation images
 sigma, sigma'       sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images per member). In Population
-(Algorithm 1 of the paper, which is its Algorithm 3), a member is copied with its weights, its running statistics of
+(Algorithm 1 of the paper, the same as its Algorithm 3), the copy of a member has its weights, its running statistics of
 BatchNorm and its momentum. Population Based Training (paper, Appendix C) calls `update` step and the selection eval.
 """
 
@@ -42,9 +42,8 @@ Tensors = dict[str, Tensor]
 
 @dataclass(kw_only=True)
 class PopulationModel(InnerModel):
-    """template: the network without weights of its own. weights and buffers: (members, ...) by name in the network.
-
-    best_weights, best_buffers: those of the selected member, by name.
+    """The networks of all members. template: the network that runs with their weights. weights, buffers: tensors
+    (members, ...) by name in the network. best_weights, best_buffers: of the selected member, by name.
     """
 
     template: nn.Module
@@ -55,7 +54,7 @@ class PopulationModel(InnerModel):
 
     @classmethod
     def of(cls, task: Task, networks: Networks, n_members: int) -> Self:
-        """Each member from a network of its own."""
+        """Make a network for each member."""
         members = [networks(number).to(task.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
         optimizer, schedule = task.optimizer_of(weights.values())
@@ -72,7 +71,7 @@ class PopulationModel(InnerModel):
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
         of_each = vmap(partial(functional_call, self.template), randomness="different")
-        # A layer may lack a batching rule, or BatchNorm get one number per channel.
+        # A layer may have no batching rule, or a BatchNorm may get only one number per channel.
         with supported("training all members together", "a smaller population_size, another algorithm,"):
             return of_each({**self.weights, **self.buffers}, inputs)
 
@@ -93,52 +92,52 @@ class PopulationModel(InnerModel):
                 best[name].copy_(chosen[0])
                 tensor.copy_(chosen.expand_as(tensor))
         for slot in self.optimizer.state.values():
-            # Of SGD the momentum, of AdamW two averages; its count of steps is the same for all.
+            # The momentum of SGD, or the two averages of AdamW, whose step count is the same for all members.
             for average in [one for one in slot.values() if isinstance(one, Tensor) and one.ndim]:
                 average.copy_(average.index_select(0, k).expand_as(average))
 
     @torch.no_grad()
     def explore(self, sigma: float, generator: torch.Generator) -> None:
-        """theta_i + epsilon'_i for every member, the selected one too. Frozen weights stay as they are."""
+        """theta_i + epsilon'_i for every member, including the selected one. Frozen weights do not change."""
         for tensor in [weight for weight in self.weights.values() if weight.requires_grad]:
             tensor += sigma * torch.randn(tensor.shape, generator=generator, device=tensor.device)
 
 
 @dataclass(kw_only=True)
 class PopulationState(SearchState[L]):
-    """lam_rows (members, n); lam is the selected one before it explored."""
+    """lam_rows (members, n): the lambda of each member. lam: of the selected member, before it explored."""
 
     lam_rows: Tensor
 
 
 class Exploring(Algorithm):
-    """An algorithm that selects among members, which then explore; the paper's settings are its defaults."""
+    """Base class of algorithms that select a member and then explore. The defaults are the paper's settings."""
 
     multi_label: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
     population_size: PopulationSize = None
-    """Number of members of a population. Each trains on its part of a batch."""
+    """Number of members of the population. Each trains on its part of every batch."""
 
     @property
     def update_schedule(self) -> UpdateSchedule:
-        # How often a population has to select is unknown.
+        # It is unknown how many selections a population needs.
         return UpdateSchedule(self.train_steps, stride=self.sigma, tried_steps=0)
 
     def check(self, config: CommonSearchConfig) -> None:
         self.n_members(config.batch_size)
 
     def n_members(self, batch_size: int) -> int:
-        """Number of members. Each trains on an equal part of every batch, one image in the paper."""
+        """Number of members. Each trains on an equal part of every batch; in the paper, on one image."""
         size = self.population_size or batch_size
         if batch_size % size:
             found = f"got batches of {batch_size} images for population_size {size}"
-            raise SettingsError(f"every member must get the same number of images of a batch, {found}")
+            raise SettingsError(f"population_size must divide the number of images in a batch, {found}")
         return size
 
     def begun(self, task: Task, learner: L) -> PopulationState[L]:
-        """The state before the first step: the lambda_i about the space's initial values."""
+        """The state before the first step: every lambda_i is drawn around the start."""
         lam = self.start(task)
         state = PopulationState.of(task, lam, learner, lam_rows=lam)
         # A training set smaller than batch_size makes smaller batches.
@@ -151,9 +150,9 @@ class Exploring(Algorithm):
         state.lam_rows = state.lam.detach() + self.sigma * noise
 
     def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
-        """k, a tensor (1,): the member with the least loss on all of D_V. Sets lambda to lambda_k.
+        """Return k (1,), the member with the lowest loss on all of D_V, and set lambda to lambda_k.
 
-        A loss that is not finite never wins. Members are measured one by one: many images of one network are faster.
+        A loss that is not finite never wins. Members run one by one: many images through one network are faster.
         """
         losses = torch.stack([task.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
@@ -163,7 +162,7 @@ class Exploring(Algorithm):
 
 
 class Population(Exploring):
-    """Algorithm 3, the first of those from which the paper derives HBA."""
+    """Algorithm 3, the first of the algorithms from which the paper derives HBA."""
 
     name: ClassVar[str] = "population"
 
@@ -171,7 +170,7 @@ class Population(Exploring):
     """Standard deviation of the noise on a member's weights when it explores (sigma')."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Line 2: each member from a network of its own, its lambda about the space's initial values."""
+        """Line 2: each member has its own network, and a lambda drawn around the start."""
         n_members = self.n_members(task.train_stream().batch_size)
         return self.begun(task, PopulationModel.of(task, networks, n_members))
 
@@ -197,7 +196,7 @@ class Population(Exploring):
         logits = learner.forward(inputs).flatten(0, 1)
         losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
         learner.optimizer.zero_grad()
-        # No member's loss depends on another's weights: the gradient of the sum is each one's own.
+        # No loss depends on the weights of another member, so the gradient of the sum is each member's own.
         losses.sum().backward()
         learner.update()
         state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
@@ -212,7 +211,7 @@ class HyperPopulation(Exploring):
     """Weight sharing strategy: which layers depend on lambda."""
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Line 2: phi from a network, the lambda_i about the space's initial values."""
+        """Line 2: phi from a network, every lambda_i drawn around the start."""
         learner = HyperModel.of(task, networks(0), self.start(task), self.sharing)
         return self.begun(task, learner)
 

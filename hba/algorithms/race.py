@@ -1,33 +1,33 @@
-"""Race: decides by forks of one training what to augment with, then how strongly by look-ahead.
+"""Race: chooses operations by forks of one training, then tunes their strength by look-ahead.
 
 symbol    in the code          meaning
 P, F, A   lengths              epochs without augmentation, of a fork, and of look-ahead
-rows      state.rows           policies of the legs, values (legs, n): no augmentation, then one for each fork, and that
-                               from which look-ahead begins
+rows      state.rows           policies of the legs, values (legs, n): no augmentation, then one for each fork, and the
+                               policy at which look-ahead begins
 l_j       state.losses         losses of the validation images after leg j, (legs, images)
 
-    train P epochs without augmentation; keep the weights
-    take a symmetry g where the network recognises validation images g(x) as well as x
-    for each group of operations, and at first for none: from the weights that were kept, train F epochs with the
+    train P epochs without augmentation; save the weights
+    choose a symmetry g if the network recognises validation images g(x) as well as x
+    first without a group of operations, then with each group: from the saved weights, train F epochs with the
         symmetries and the group, while the learning rate falls as in the rest of a training
-    the same with the two groups that have the least loss, and with the three
-    of the forks with losses a standard error below that without a group, and not a standard error above the least, the
-        policy is that of the fork with the highest training loss
-    from the weights that were kept, train A epochs with it, while look-ahead moves the values of its groups
-    the schedule is that policy for P epochs, then the course of look-ahead
+    do the same with the two groups of the lowest loss, and with the three
+    among forks whose loss is a standard error below the loss without a group, and less than a standard error above the
+        lowest, choose the policy of the fork with the highest training loss
+    from the saved weights, train A epochs with this policy, while look-ahead moves the values of its groups
+    the schedule is this policy for P epochs, then the policies of look-ahead
 
-Where images and their labels are distributed as their mirror images are, a network that has seen no mirror images
-recognises them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Where not, it
-does not, and mirroring may ruin a training. No other operation has this test, because what makes images harder may
-still prevent overfitting. Forks of one training (Tian et al. 2020) cost a part of whole trainings; small images make
-them longer at the same price, because in short trainings weak augmentation looks better than it is in long ones. So
-the hardest wins of those that cannot be told apart.
+If mirror images have the same distribution as the images and their labels, a network that has seen none recognises
+them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Otherwise it does not,
+and mirroring may ruin a training. No other operation gets this test, because an operation that makes images harder may
+still prevent overfitting. Forks of one training (Tian et al. 2020) cost less than whole trainings. Smaller images allow
+longer forks at the same price: in short trainings, weak augmentation looks better than it is in long ones. For the same
+reason, the hardest of the forks that do not differ significantly wins.
 
-Look-ahead rewards what a network does not fit yet, so it would take symmetries that do not hold. It moves only the
-probabilities and magnitudes of what the forks have chosen.
+Look-ahead rewards images that the network does not fit yet, so it would choose symmetries that do not hold. Here it
+moves only the probabilities and magnitudes of the operations that the forks have chosen.
 
-Losses are calibrated: of logits times the one number that is best on the same images. Otherwise all that makes
-networks less confident would look good.
+Losses are calibrated: logits are multiplied by the number that gives the lowest loss on the same images. Otherwise,
+everything that makes networks less confident would look good.
 """
 
 import copy
@@ -63,19 +63,19 @@ from hba.utils.snapshot import restore, snapshot
 from hba.utils.text import counted
 
 PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
-"""Of a training: how long it is without augmentation, and how long a fork is at most."""
+"""Shares of the epochs of a training: its part without augmentation, and the longest fork."""
 LEAST_SIDE, LEAST_STEPS = 8, 50
-"""In pixels, and of a fork; a race with fewer steps says so."""
+"""Smallest side of images in pixels, and fewest steps of a fork; a race with fewer steps prints a note."""
 LARGEST_GAP = 0.15
-"""Of a symmetry: the largest share of what a network has learned that moving images may cost."""
+"""Largest share of what a network has learned that moving the images by a symmetry may cost."""
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
 LARGEST_LOGIT = 30.0
-"""Of a probability of 0 or 1, for which look-ahead needs a finite logit."""
+"""Logit of a probability of 1 (-30 for 0) in look-ahead, which needs finite logits."""
 
 
 @dataclass
 class Trunk:
-    """Everything that decides how a training goes on. default_generators: as default_generator_state returns them."""
+    """Everything that a training needs to continue. default_generators: as default_generator_state returns them."""
 
     learner: NetworkModel
     train_stream: BatchStream
@@ -85,12 +85,12 @@ class Trunk:
 
 @dataclass(kw_only=True)
 class RaceState(GradientState[NetworkModel]):
-    """step is the place in the order of legs, one after the other; those that have ended before are skipped.
+    """The state of a race. step counts over all legs, one after the other; legs that have ended before are skipped.
 
     trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the CPU. losses: as above, without
-    the leg of look-ahead; infinite before the end of a leg. train_losses (legs,): of its last epoch. ended (legs,):
+    the leg of look-ahead; infinite before the end of a leg. train_losses (legs,): of the last epoch. ended (legs,):
     which legs have ended. gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether look-ahead moves
-    a hyperparameter; nowhere before its leg. is_moved: whether it moves any.
+    a hyperparameter; all False before its leg. is_moved: whether it moves any.
     """
 
     trunk: Trunk
@@ -104,7 +104,7 @@ class RaceState(GradientState[NetworkModel]):
 
 
 class Race(Algorithm):
-    """Race, which decides by forks of one training."""
+    """Race: chooses operations by forks of one training, then tunes their strength by look-ahead."""
 
     name: ClassVar[str] = "race"
     multi_label: ClassVar[bool] = True
@@ -115,17 +115,17 @@ class Race(Algorithm):
 
     count: Count = "searched"
     price: Annotated[float, Field(ge=1.0)] = 1.6
-    """How many pixels the search may train on, in trainings of the same epochs. Its time is more."""
+    """How many pixels the search may train on, in multiples of one training. It takes more time than that."""
     smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
-    """Sides of images in the search, of those of the training, but at least 8 pixels. 1: for a network that takes
-    images of one size only."""
+    """Side of images in the search, relative to images of the training; at least 8 pixels. Set it to 1 for a network
+    that takes images of one size only."""
 
     def side(self, side: int) -> int:
-        """Of images in the search, in pixels; side: of those of the training."""
+        """Side of images in the search, in pixels. side: of images of the training."""
         return min(side, max(LEAST_SIDE, round(self.smaller * side)))
 
     def lengths(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[int, int, int]:
-        """P, F and A in epochs, so that the search has its price in pixels. P and A are those of a whole training."""
+        """P, F and A in epochs, chosen for the price in pixels. P and A together are one whole training."""
         share_of_pixels = (self.side(config.side) / config.side) ** 2
         of_fork = min((self.price / share_of_pixels - 1) / len(names_of_forks(space)), LARGEST_FORK_SHARE)
         plain = max(1, round(PLAIN_SHARE * config.epochs))
@@ -143,7 +143,7 @@ class Race(Algorithm):
         steps, short = fork * steps_per_epoch, ""
         if steps < LEAST_STEPS:
             epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
-            short = f" Forks of {counted(steps, 'step')} decide by chance; use about {epochs} epochs."
+            short = f" Forks of {counted(steps, 'step')} are too short to compare; use about {epochs} epochs."
         return (
             f"Race: {counted(plain, 'epoch')} without augmentation, then {counted(n_forks, 'fork')} of "
             f"{counted(fork, 'epoch')} each from there, then look-ahead for {counted(rest, 'epoch')}, on images of "
@@ -152,7 +152,7 @@ class Race(Algorithm):
 
     @property
     def update_schedule(self) -> UpdateSchedule:
-        """Without a number of policy steps, which are those of the last leg alone."""
+        """It counts no policy steps, because only the last leg makes some."""
         return UpdateSchedule(self.train_steps, in_a_row=0)
 
     def check(self, config: CommonSearchConfig) -> None:
@@ -163,8 +163,8 @@ class Race(Algorithm):
         return LOOKAHEAD.sigma * state.moves.float()
 
     def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
-        """Those of look-ahead, as the epochs of a training that they are, and its first for those before. Until it has
-        ended, and where it has moved nothing, the last epoch.
+        """The epochs of look-ahead, with its first repeated for the epochs before it. Only the last epoch until
+        look-ahead has ended, or if it has moved nothing.
         """
         plain, _, rest = self.lengths(config, space)
         first = self.total_epochs(config, space) - rest
@@ -176,14 +176,14 @@ class Race(Algorithm):
         return LOOKAHEAD.spread_columns(space)
 
     def begin(self, task: Any, networks: Networks) -> Any:
-        """A network without augmentation."""
+        """Begin with a network that trains without augmentation."""
         space = task.space
         if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
-            raise SettingsError("race decides on operations on images alone: tune must be augmentation")
+            raise SettingsError("race chooses only operations on images: tune must be augmentation")
         if space.always:
-            raise SettingsError("race decides what to apply, and space stn applies all to every image; use lookahead")
+            raise SettingsError("race chooses operations, but space stn applies all to every image; use lookahead")
         if (n_images := len(task.data.val)) < 2:
-            raise SettingsError(f"race needs at least 2 validation images, whose losses it compares, got {n_images}")
+            raise SettingsError(f"race must have at least 2 validation images to compare losses, got {n_images}")
         side, own = self.side(task.config.side), [networks(0), networks(0)]
         if side < task.config.side:
             try:
@@ -213,12 +213,12 @@ class Race(Algorithm):
         return state
 
     def legs(self, task: Any, steps_per_epoch: int) -> list[range]:
-        """The steps of each leg, where all run one after the other."""
+        """The steps of each leg when all run one after the other."""
         ends = [*accumulate(n * steps_per_epoch for _, n in self.leg_epochs(task.config, task.space))]
         return [range(begin, end) for begin, end in pairwise((0, *ends))]
 
     def course(self, task: ImageTask, state: RaceState, optimizer: Optimizer) -> LRScheduler:
-        """The learning rate of a whole training; each fork goes faster through what follows its beginning."""
+        """The learning rate of a whole training. A fork runs faster through the part after its beginning."""
         (plain, *others), rates = self.legs(task, state.steps_per_epoch), []
         stand_in, course = task.optimizer_of([torch.zeros(1, requires_grad=True)])
         for _ in range(task.config.epochs * state.steps_per_epoch):
@@ -227,7 +227,7 @@ class Race(Algorithm):
             course.step()
 
         def factor(n_steps: int) -> float:
-            """Of the next step. state.step is that of the step that has just been made, if any."""
+            """Factor of the next step. After a first step, state.step is the number of the one just made."""
             step = state.step + (n_steps > 0)
             leg = next((leg for leg in others if step in leg), others[-1])
             at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // len(leg)
@@ -238,11 +238,11 @@ class Race(Algorithm):
         return LambdaLR(optimizer, factor)
 
     def step(self, task: Any, state: RaceState) -> None:
-        """One training step of a leg, and at its end what follows from it."""
+        """Make one training step of a leg, and evaluate the leg after its last step."""
         legs = self.legs(task, state.steps_per_epoch)
         leg = next(number for number, steps in enumerate(legs) if state.step in steps)
         if leg and state.step == legs[leg].start:
-            # All forks have the same batches and random numbers.
+            # All forks use the same batches and random numbers.
             restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
@@ -250,7 +250,7 @@ class Race(Algorithm):
         if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
         images, labels = state.train_stream.next()
-        # A copy that blocks would wait for the device.
+        # A blocking copy would wait for the device.
         row = state.rows[leg].float().to(task.device, non_blocking=True)
         inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
         state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
@@ -264,7 +264,7 @@ class Race(Algorithm):
 
     @torch.no_grad()
     def look_ahead(self, task: Any, state: RaceState, leg: range) -> None:
-        """One step of look-ahead, which moves the values of what the forks have chosen, but not of symmetries."""
+        """Make one step of look-ahead. It moves the values of the groups that the forks chose, not of symmetries."""
         mover = state.mover
         if state.step == leg.start:
             chosen = moved_by_lookahead(task.space, task.space.decode(state.lam))
@@ -278,13 +278,13 @@ class Race(Algorithm):
         state.ended[-1] = state.step == leg.stop
 
     def forks(self, task: Any, state: RaceState) -> list[int]:
-        """The numbers of the legs that can run now in any order, each on a copy of the state; none in leg 0."""
+        """Numbers of the legs that can run now, in any order, each on a copy of the state; none in leg 0."""
         left = [leg for leg, has_ended in enumerate(state.ended.tolist()[:-1]) if not has_ended]
         return [] if 0 in left else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
 
     def end(self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float) -> None:
-        """Note what a leg before look-ahead has found, and decide what follows. losses (images,). train_loss: of the
-        last epoch.
+        """Store the results of a leg before look-ahead, and set the policies of the legs that follow. losses (images,).
+        train_loss: of the last epoch.
         """
         space, legs = task.space, self.legs(task, state.steps_per_epoch)
         # A network that diverged must not win.
@@ -301,7 +301,7 @@ class Race(Algorithm):
             state.step = next(steps.start for number, steps in enumerate(legs) if not state.ended[number])
 
     def groups_in(self, space: SearchSpace, state: RaceState, leg: int) -> list[str]:
-        """Those that a leg has, by the losses of those before it."""
+        """The groups of operations of a leg, given the losses of the legs before it."""
         groups = [*groups_of(space)]
         if leg <= 1 + len(groups):
             return groups[leg - 2 : leg - 1] if leg > 1 else []
@@ -309,13 +309,13 @@ class Race(Algorithm):
         return [groups[number] for number in best[: TOGETHER[leg - len(groups) - 2]].tolist()]
 
     def winner(self, losses: Tensor, train_losses: Tensor) -> int:
-        """Number of the fork that is taken: the first, or the hardest to fit of those that are better than the first
-        and as good as the best, by one standard error of the differences.
+        """Number of the fork to choose: the hardest to fit among those that are better than the first and as good as
+        the best, by one standard error of the differences. If none is better, the first.
 
-        losses (forks, images) of forks that have not ended are infinite. train_losses (forks,).
+        losses (forks, images): infinite for forks that have not ended. train_losses (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
-        # Groups that change nothing, as colors of grey images, differ from the first fork by rounding.
+        # Groups that change nothing, such as colors on grey images, differ from the first fork only by rounding.
         is_better = minus + error < -1e-4
         if not is_better.any():
             return 0
@@ -323,15 +323,15 @@ class Race(Algorithm):
         return int(train_losses.where(is_better & (behind <= error), -torch.inf).argmax())
 
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
-        """Those that are taken, by what the function gaps returns."""
+        """Names of the symmetries to apply. found: what the function gaps returns."""
         named = zip(symmetries_of(space), found.tolist(), strict=True)
         return [name for name, (gap, error) in named if gap + error <= LARGEST_GAP]
 
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
-        """The gaps of symmetries, and the largest that is taken; of each fork that has ended the mean loss, its
-        difference to the first fork's, and the standard error of the difference; the fork that was taken, its
-        symmetries and groups, and whether look-ahead moves their values. None for what is not a number, and gaps where
-        the network has learned nothing.
+        """The gaps of symmetries, and the largest gap allowed; for each fork that has ended, its mean loss, the
+        difference to the first fork, and its standard error; the chosen fork, its symmetries and groups, and whether
+        look-ahead moves their values. Numbers that are not finite, as all gaps if the network learned nothing, are
+        None.
         """
         names, forks = symmetries_of(task.space), {}
         for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):
@@ -349,8 +349,8 @@ class Race(Algorithm):
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
-    """Whether look-ahead moves a hyperparameter from the values (n,): those of operations that are applied, but of no
-    symmetry, and none of a policy that mixes images, which look-ahead does not; bool (n,).
+    """Which hyperparameters look-ahead moves from the values (n,), bool (n,): those of the operations in use, without
+    symmetries. None if the policy mixes images, which look-ahead cannot search.
     """
     moves = torch.zeros(space.n, dtype=torch.bool)
     if any(row[space.names.index(f"{one.name}.probability")] > 0 for one in space.mixing):
@@ -370,10 +370,10 @@ def mean_and_error(differences: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rounded(numbers: Tensor) -> list[float | None]:
-    """As JSON values, which are neither infinite nor -0."""
+    """Rounded JSON values; None for what is not finite, and 0 for -0."""
     return [round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()]
 
 
 def trunk_of(state: RaceState) -> Trunk:
-    """The training as it is, not a copy."""
+    """The current training, not a copy."""
     return Trunk(state.learner, state.train_stream, state.generator, default_generator_state(state.device))

@@ -1,4 +1,4 @@
-"""What a race measures on validation images: calibrated losses, and whether a network recognises moved images."""
+"""Measures of a race on validation images: calibrated losses, and how well a network recognises moved images."""
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +10,12 @@ from hba.operations import Operation
 from hba.training.criterion import losses_of
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
-"""By which logits are multiplied to calibrate them."""
+"""Factors of logits that calibration tries."""
 
 
 @torch.no_grad()
 def logits_of(task: ImageTask, network: nn.Module, move: Operation | None = None) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images, each after an operation."""
+    """Logits (images, classes) and labels of all validation images, after the operation `move` if there is one."""
     was_training = network.training
     network.eval()
     found = []
@@ -31,18 +31,18 @@ def logits_of(task: ImageTask, network: nn.Module, move: Operation | None = None
 
 
 def doubts(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 minus the probability of the label (images,), or its mean over classes for several labels."""
+    """1 minus the probability of the label, (images,); for several labels, the mean over classes."""
     if is_multi_label(labels):
         return (logits.sigmoid() - labels.float()).abs().mean(dim=1)
     return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
 
 
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
-    """For each symmetry of the space, the share of what the network has learned that moving images costs, and its
+    """The share of what the network has learned that moving images by each symmetry of the space costs, and its
     standard error, (symmetries, 2).
 
-    What it has learned is by how much its doubts are less than those of answers by the shares of classes. Infinite
-    where it has learned nothing.
+    What it has learned is how much lower its mean doubt is than that of guessing by the shares of the classes. If it
+    has learned nothing, the gaps are infinite.
     """
     logits, labels = logits_of(task, network)
     before = doubts(logits, labels)
@@ -57,6 +57,6 @@ def gaps(task: ImageTask, network: nn.Module) -> Tensor:
 
 
 def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logits times the number of TEMPERATURES that makes their mean loss least."""
+    """Logits times the factor in TEMPERATURES that gives the lowest mean loss."""
     losses = torch.stack([losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)])
     return logits * TEMPERATURES.to(logits)[losses.argmin()]

@@ -1,4 +1,4 @@
-"""The policies that a race tries: symmetries, groups of operations, and the values of their rows."""
+"""The policies that a race tries: symmetries, groups of operations, and their values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from hba.policy.spaces import randaugment
 from hba.schedule.recipes import RECIPES, TURNS
 
 Typical = Mapping[str, tuple[float, float | None]]
-"""By operation, the probability and the magnitude with which it is tried."""
+"""The probability and the magnitude with which a race tries each operation."""
 GROUPS: Mapping[str, Typical] = {
     "shift": {"PaddedCrop": (1.0, 0.125)},
     "zoom": {"ResizedCrop": (1.0, 0.5)},
@@ -26,14 +26,14 @@ GROUPS: Mapping[str, Typical] = {
     "erasing": {"Erase": (0.5, 0.25)},
     "mixing": {"Mixup": (0.5, 0.4), "CutMix": (0.5, 1.0)},
 }
-"""What is tried together; those of the walk are another group, with RandAugment's policy."""
+"""Operations that are tried together. The walk is another group, with RandAugment's policy."""
 WALK_GROUP, NO_GROUP = "RandAugment", "no group"
 TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 
 
 def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
-    """Without a group, with each, and with the best ones together."""
+    """Names of all forks: without a group, with each group, and with the best groups together."""
     groups = groups_of(space)
     return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
 
@@ -43,7 +43,7 @@ def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
 
 
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
-    """The groups that the space has operations of. Operations of your own are a group each."""
+    """The groups that have operations in the space. Each of your own operations is a group."""
     names = [one.name for one in space.operations if one.stage not in ("symmetry", "walk")]
     found = {name: {one: how for one, how in group.items() if one in names} for name, group in GROUPS.items()}
     known = {one for group in GROUPS.values() for one in group}
@@ -53,10 +53,10 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
 
 
 def row_of(space: SearchSpace, taken: list[str], start: Mapping[str, float] | None = None) -> Tensor:
-    """Values (n,), float64: with the probabilities of the groups and symmetries that are taken, and none of others.
+    """Values (n,), float64, of the policy with the groups and symmetries in `taken`; all other probabilities are 0.
 
-    The walk is that of the recipe RandAugment. Magnitudes of what is not tried are where other searches begin. start:
-    the setting, which replaces probabilities and magnitudes of what is taken.
+    The walk is the recipe RandAugment. Magnitudes of other operations are where other searches begin. start: the
+    setting, which replaces probabilities and magnitudes of operations in the policy.
     """
     given = {name if "." in name else f"{name}.probability": value for name, value in (start or {}).items()}
     recipe = RECIPES["randaugment"].make()
@@ -75,7 +75,7 @@ def row_of(space: SearchSpace, taken: list[str], start: Mapping[str, float] | No
             if own is not None:
                 values[f"{prefix}.magnitude"] = own
             if on_walk:
-                # Operations of your own, which RandAugment cannot have, are as likely as its own.
+                # Your own operations, which RandAugment does not have, are as likely as those it has.
                 probability = walk.get(f"{prefix}.probability", 0.0 if operation.name in OPERATIONS else 0.5)
             values[f"{prefix}.probability"] = probability if is_tried else 0.0
             kinds = [kind for kind in ("probability", "magnitude") if is_tried and f"{operation.name}.{kind}" in given]

@@ -1,16 +1,16 @@
-"""Learning rules of the parameters phi of a hypernetwork: the paper's, and those of Delta-STN (Bae and Grosse 2020).
+"""Learning rules for the parameters phi of a hypernetwork, from the paper and from Delta-STN (Bae and Grosse 2020).
 
     symbol          in the code                           meaning
-    lambda_0        hypernetwork.center                   where the search stands
+    lambda_0        hypernetwork.center                   the current lambda of the search
     w_0             phi_0 and all weights that are shared the current weights
     Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
     lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
 
-All set the gradients of phi, and return loss and outputs of the batch that the current weights learn from. The
-gradients are those of the loss and the penalty; the loss that is returned is without the penalty.
+Each rule sets the gradients of phi, and returns the loss and the outputs of the batch that the current weights learn
+from. The gradients include the penalty; the returned loss does not.
 
-Dropout inside the network draws by the rates of lambda + eps, also where the weights stand at lambda_0 (Delta-STN, eq.
-3.13). A penalty is never linearized: of a weight decay, only the square has a minimum in Theta.
+Dropout inside the network uses the rates of lambda + eps, even when the weights are at lambda_0 (Delta-STN, eq. 3.13).
+The penalty is never linearized: a weight decay has a minimum in Theta only as a square.
 """
 
 from collections.abc import Callable
@@ -26,21 +26,21 @@ from hba.algorithms.rewards import forward_mode
 from hba.hypernet import HyperNetwork
 
 Augment = Callable[[Tensor, Tensor], Tensor]
-"""Images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
+"""Maps images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
 Loss = Callable[[Any, Tensor], Tensor]
-"""The network's output and labels to their mean loss."""
+"""Maps the network's output and labels to the mean loss."""
 Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""The network's output, labels, and a lambda for each image (B, n), to what the loss grows by."""
+"""Maps the network's output, labels, and a lambda for each image (B, n) to the penalty on the loss."""
 
 
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
-    """Apply a function to a network's output: a tensor, or each of a named tuple of tensors."""
+    """Apply a function to a network's output: to a tensor, or to each tensor of a named tuple."""
     return function(outputs) if isinstance(outputs, Tensor) else type(outputs)(*map(function, outputs))
 
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Images (B, C, H, W) with labels, and the lambda of each, (B, n)."""
+    """Images (B, C, H, W) with labels, and a lambda for each (B, n)."""
 
     hypernetwork: HyperNetwork
     augment: Augment
@@ -54,29 +54,29 @@ class TrainingBatch:
         return loss if self.penalty is None else loss + self.penalty(logits, self.labels, lam_rows)
 
     def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of all of phi at lam, one for all images (n,) or one for each (B, n), augmented at lam_rows."""
+        """Set the gradients of all of phi at lam, (n,) or one per image (B, n); lam_rows augments the images."""
         logits = self.hypernetwork(self.augment(self.images, lam_rows), lam)
         loss = self.loss_of(logits, self.labels)
         self.penalized(loss, logits, lam_rows).backward()
         return loss.detach(), in_each(torch.Tensor.detach, logits)
 
     def learn_current(self) -> tuple[Tensor, Tensor]:
-        """Gradients of w_0; those of Theta are zero at the center. One lambda for all images runs each layer once."""
+        """Set the gradients of w_0; at the center, those of Theta are 0. With one lambda, each layer runs only once."""
         center = self.hypernetwork.center
         return self.learn(center, center.expand_as(self.lam_rows))
 
     def learn_response(self, logits: Any) -> None:
-        """Gradients of Theta from the logits at lambda_0 + eps."""
+        """Set the gradients of Theta, from the logits at lambda_0 + eps."""
         loss = self.penalized(self.loss_of(logits, self.labels), logits, self.lam_rows)
         parameters = self.hypernetwork.response_parameters()
-        # A layer that this pass skipped has no gradient.
+        # Layers that this pass skipped have no gradient.
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
 
 
 def joint(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-    """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, every image at its own lambda."""
+    """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, with a lambda for each image."""
     return batch.learn(batch.lam_rows, batch.lam_rows)
 
 
@@ -88,7 +88,7 @@ def separate(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
 
 
 def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-    """As `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
+    """Like `separate`, but Theta is learned in the network linearized at w_0 (Delta-STN, eq. 3.11 to 3.13).
 
     The weights are affine in lambda, so J Theta eps is the derivative of the output along eps.
     """
@@ -107,6 +107,6 @@ def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
 
 
 RESPONSES = MappingProxyType({"affine": joint, "centered": joint, "separate": separate, "linearized": linearized})
-"""The paper's response first. The center of the hypernetwork follows lambda in all others."""
+"""By name; the first is the paper's. In all others, the center of the hypernetwork follows lambda."""
 APART = ("separate", "linearized")
-"""Those in which w_0 learns from a separate loss, without the response."""
+"""Responses with a separate loss for w_0, without the response."""

@@ -19,13 +19,13 @@ from hba.utils.files import reason_of
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
 Losses = Callable[[Weights, Tensor, Tensor], Tensor]
-"""From weights by name, images (B, C, H, W) and labels (B,) to the loss of each image (B,)."""
+"""Maps weights by name, images (B, C, H, W) and labels (B,) to the loss of each image (B,)."""
 Parts = Iterable[tuple[Tensor, Tensor]]
-"""Images and labels, in parts of a batch."""
+"""Images and labels of each part of a batch."""
 
 DISTANCE = 0.001
-"""Euclidean length of the step to either side. DARTS takes 0.01 (Liu, Simonyan and Yang 2019, equation 8); a tenth of
-that is closer to the derivatives, and rounding does not matter yet.
+"""Euclidean length of the step in each direction. DARTS uses 0.01 (Liu, Simonyan and Yang 2019, equation 8); a tenth of
+it is closer to the derivatives, and rounding does not matter yet.
 """
 
 
@@ -35,16 +35,16 @@ def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Gradients of a loss, averaged over all processes; zeros for tensors that it does not depend on."""
+    """Gradients of a loss, averaged over all processes; zeros for tensors that do not affect it."""
     return means(torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True))
 
 
 def rewards_of(
     network: nn.Module, batch: AugmentedBatch, direction: Weights, *further: Tensor, derivative: str = "exact"
 ) -> Tensor:
-    """r (B,): the derivative of each image's loss along the direction, without a graph.
+    """Rewards r (B,): the derivative of each image's loss along the direction, without a graph.
 
-    direction: by name of the trained parameters. further: arguments of the network after the images. derivative: a
+    direction: by the names of the trained parameters. further: arguments of the network after the images. derivative: a
     RewardDerivative. In eval mode, a reward depends on other images only if a BatchNorm has no running statistics.
     """
     weights = {name: network.get_parameter(name).detach() for name in direction}
@@ -54,18 +54,18 @@ def rewards_of(
 
     on_cpu = batch.images.device.type == "cpu"
     if derivative == "auto":
-        # A GPU may round weights to ten bits in convolutions, which hides a small difference. Forward mode passes
-        # frozen layers once, a difference twice.
+        # A GPU may round weights to ten bits in convolutions, which hides a small difference. Forward mode runs
+        # frozen layers once, a difference runs them twice.
         has_frozen = any(not parameter.requires_grad for parameter in network.parameters())
         derivative = "difference" if on_cpu and not has_frozen else "exact"
-    # One draw of the batch after the other stays in a processor's cache; a GPU is faster with all at once.
+    # A single draw of the batch fits into a CPU's cache; a GPU is faster with all draws at once.
     n_parts = batch.draws if on_cpu else 1
     parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
     return (exact_derivatives if derivative == "exact" else central_differences)(losses, weights, direction, parts)
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:
-    """Rewards (B,) minus the mean of the image's other draws; with one draw, minus the mean of the batch."""
+    """Rewards (B,) minus the mean reward of the image's other draws; with one draw, minus the mean of the batch."""
     if draws == 1:
         return rewards - rewards.mean()
     by_draw = rewards.view(draws, -1)
@@ -73,14 +73,14 @@ def advantages_of(rewards: Tensor, draws: int) -> Tensor:
 
 
 def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
-    """By one pass in forward mode (B,). Raises SettingsError if a layer has no forward-mode derivative."""
+    """Derivatives (B,) from one pass in forward mode. Raises SettingsError if a layer does not support it."""
     at, along = dict(weights), dict(direction)
     with torch.no_grad(), differentiable_attention(), forward_mode("an exact reward", "reward_derivative difference"):
         return torch.cat([jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1] for part in parts])
 
 
 def central_differences(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
-    """By two passes (B,); zero along a direction of zeros."""
+    """Derivatives (B,) from two passes; zero along a direction of zeros."""
     length = torch.stack(torch._foreach_norm(list(direction.values()))).norm()
     # Keeps the step finite for a direction of zeros.
     step = DISTANCE / length.clamp(min=torch.finfo(length.dtype).tiny ** 0.5)
@@ -97,7 +97,7 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
 
 @contextmanager
 def forward_mode(what: str, instead: str) -> Iterator[None]:
-    """Context of a forward-mode pass that `what` needs. Raises SettingsError for a layer without such a derivative."""
+    """Context of a forward-mode pass that `what` needs. Raises SettingsError if a layer does not support it."""
     with warnings.catch_warnings(), supported(what, instead):
         # PyTorch warns about its own formulas when they are first used.
         warnings.filterwarnings("ignore", r"`torch\.jit\.script")
@@ -106,7 +106,7 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def supported(what: str, instead: str) -> Iterator[None]:
-    """Context of a pass that PyTorch cannot make through every layer. Raises SettingsError where it fails."""
+    """Context of a pass that some layers do not support. Raises SettingsError if PyTorch fails in it."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
@@ -118,7 +118,7 @@ def supported(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def differentiable_attention() -> Iterator[None]:
-    """Use the attention kernel that has a forward mode; PyTorch's fast kernels have none."""
+    """Use the attention kernel that supports forward mode; PyTorch's fast kernels do not."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -1,7 +1,7 @@
-"""Score function estimates (Williams 1992) of gradients of expectations over a policy's samples.
+"""Score function estimates (Williams 1992) of gradients of expectations over the draws of a policy.
 
-Symbols as in lookahead.py. A sample is a sequence of decisions: whether one more operation is wanted, whether a slot
-fires, which magnitude it takes. Each that was made has a score, the gradient of its log probability; others have none.
+Symbols as in lookahead.py. A draw is a sequence of decisions: whether the image gets one more operation, whether a slot
+fires, and with which magnitude. Each decision that was made has a score, the gradient of its log probability.
 """
 
 from typing import NamedTuple
@@ -16,10 +16,10 @@ from hba.policy.space import SearchSpace
 
 
 class AugmentedBatch(NamedTuple):
-    """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their sampling.
+    """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their draws.
 
     values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon. sigma: its scale. draws: number of
-    samples per image; the first ones of all images come first. regularizers: columns of those that act on images.
+    draws per image; the first draws of all images come first. regularizers: columns of those that act on images.
     """
 
     images: Tensor
@@ -35,8 +35,8 @@ class AugmentedBatch(NamedTuple):
 def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
     """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
 
-    A probability p = sigmoid(logit) of a slot that was visited has the score fired - p; a magnitude that was used the
-    score of its normal distribution, epsilon / sigma. So has a regularizer of images; others have none.
+    The score of a probability p = sigmoid(logit) is fired - p if the slot was visited. The score of a magnitude that
+    was used, or of a regularizer on images, is that of its normal distribution, epsilon / sigma. All others are 0.
     """
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
@@ -46,7 +46,7 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
         score[:, columns.counts] = unexpected * _steps_asked(space, batch.walk)
     surprise = batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
     score[:, columns.probability] = surprise * batch.walk.visited
-    # The column after the last is of slots without a magnitude, whose noise is 0.
+    # Slots without a magnitude use the column after the last, where the noise is 0.
     noise = pad(batch.noise, (0, 1))[:, columns.magnitude]
     score[:, columns.magnitude] = noise / batch.sigma * batch.walk.fired
     if batch.regularizers is not None:
@@ -55,13 +55,13 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
 
 
 def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
-    """Curvature (n,) of the divergence of the policy from its start: times lambda - start it is the gradient.
+    """Curvature (n,) of the divergence of the policy from its start. Times lambda - start, it is the gradient.
 
     The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
-    with the same noise; which decisions are made counts as given. For a probability p the gradient
-    is p (1 - p) (lambda - start), for a magnitude (lambda - start) / sigma^2. If w times the divergence is subtracted
-    from rewards, the probability of an operation that is worth r more than its absence rests r / w logits from the
-    start, and a magnitude sigma^2 / w times the slope of the reward.
+    with the same noise; the set of decisions that were made counts as given. For a probability p, the gradient
+    is p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. If w times the divergence is subtracted
+    from the rewards, the probability of an operation that raises the reward by r settles r / w logits from the start,
+    and a magnitude settles sigma^2 / w times the slope of the reward from it.
     """
     values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)
@@ -71,7 +71,7 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
         curvature[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
     p = values[:, columns.probability]
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
-    # The column after the last is of slots without a magnitude.
+    # Slots without a magnitude use the column after the last.
     curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / batch.sigma**2
     if batch.regularizers is not None:
         curvature[batch.regularizers] = 1 / batch.sigma**2
@@ -79,5 +79,5 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
 
 
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:
-    """Which of the decisions on one more operation were made (B, max_count): all until the image had K."""
+    """Which decisions on one more operation were made, (B, max_count): all until the image had K operations."""
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count

@@ -1,12 +1,12 @@
 """Self-Tuning Networks, which HBA builds on: STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
 
-Both take HBA's steps with other settings; symbols as in hypergradient.py. All layers depend on lambda, the last one
-too, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, the metrics of a search are
-measured at lambda itself, without noise.
+Both make HBA's steps with other settings; symbols as in hypergradient.py. All layers depend on lambda, including the
+last, and the noise is learnt: sigma has an entry for each hyperparameter. As in the papers, the metrics of a search
+are measured at lambda, without noise.
 
-The optimizers of the papers are not part of the algorithm: SGD with classical momentum and a rate that stays until the
-validation loss does (STN), or drops to a fifth three times (Delta-STN). Choose them by the settings optimizer,
-learning_rate, learning_rate_schedule and weight_decay.
+The optimizers of the papers are not part of the algorithm: SGD with classical momentum, and a learning rate that falls
+when the validation loss stops falling (STN), or drops to a fifth three times (Delta-STN). To use them, give the
+settings optimizer, learning_rate, learning_rate_schedule and weight_decay.
 """
 
 from typing import ClassVar
@@ -18,7 +18,7 @@ from hba.data.config import Size
 
 
 class SelfTuning(Hypergradient):
-    """STN, with the settings of its CIFAR-10 experiment (section 4.3, appendix E) as defaults."""
+    """STN. The defaults are the settings of its CIFAR-10 experiment (section 4.3, appendix E)."""
 
     name: ClassVar[str] = "stn"
     has_presets: ClassVar[bool] = False
@@ -31,9 +31,9 @@ class SelfTuning(Hypergradient):
 
 
 class DeltaSelfTuning(SelfTuning):
-    """Delta-STN, with the settings of its image experiments (section 5.2 and the authors' public code) as defaults.
+    """Delta-STN. The defaults are the settings of its image experiments (section 5.2 and the authors' public code).
 
-    There, w_0 takes its step first, and the response learns at the new w_0; here both do at the same w_0, in one step.
+    There, the response learns at the w_0 after its step; here, both learn at the same w_0, in one step.
     """
 
     name: ClassVar[str] = "delta-stn"

@@ -1,4 +1,4 @@
-"""Everything that changes during a search: hyperparameters, the weights, and what updates the weights."""
+"""Everything that changes during a search: the hyperparameters, the weights, and their optimizer."""
 
 import copy
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from hba.training.optim import Plateau
 from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]
-"""The initial network of a member, counted from 0. A search with one network takes the first."""
+"""Returns the initial network of a member, counted from 0. A search with one network uses member 0."""
 
 
 def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Networks:
-    """Networks of the same model, each with its own initial weights. further: arguments of build_model."""
+    """Networks of one model, each with its own initial weights. further: arguments of build_model."""
 
     def network(member: int) -> nn.Module:
         label = "weights" if member == 0 else f"weights of member {member}"
@@ -36,7 +36,7 @@ def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Netw
 
 @dataclass(kw_only=True)
 class InnerModel:
-    """The weights that are trained. schedule: of the optimizer's learning rate, changed at every step."""
+    """The trained weights and their optimizer. schedule: of the learning rate, which changes at every step."""
 
     optimizer: Optimizer
     schedule: LRScheduler
@@ -47,7 +47,7 @@ class InnerModel:
         return float(self.schedule.get_last_lr()[0])
 
     def update(self) -> None:
-        """One step along the gradients of the weights, averaged over all processes."""
+        """Make one step along the gradients of the weights, averaged over all processes."""
         collectives.average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
@@ -55,12 +55,12 @@ class InnerModel:
         self.schedule.step()
 
     def observe(self, loss: float) -> None:
-        """Hand the validation loss of a finished epoch to a schedule that depends on it."""
+        """Pass the validation loss of a finished epoch to the schedule, if it depends on it."""
         if isinstance(self.schedule, Plateau):
             self.schedule.observe(loss)
 
     def to_module(self, lam: Tensor) -> nn.Module:
-        """A copy as an ordinary network, with the weights that belong to lam (n,)."""
+        """Return an ordinary network with a copy of the weights at lam (n,)."""
         raise NotImplementedError
 
 
@@ -80,11 +80,11 @@ class NetworkModel(InnerModel):
         return kind(network=network, optimizer=optimizer, schedule=schedule)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (B, classes) of images (B, C, H, W), as the network takes them."""
+        """Logits (B, classes) of images (B, C, H, W), which are the network's input."""
         return self.network(images)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """One step on a batch (B, C, H, W), as the network takes it: returns loss () and share of errors ()."""
+        """Make one step on a batch (B, C, H, W) of the network's input; return loss () and share of errors ()."""
         self.network.train()
         logits = self.forward(images)
         loss = loss_of(logits, labels)
@@ -98,7 +98,7 @@ class NetworkModel(InnerModel):
 
 
 class AmpNetworkModel(NetworkModel):
-    """The same in mixed precision, by the setting `fast`."""
+    """A NetworkModel in mixed precision, for the setting `fast`."""
 
     def forward(self, images: Tensor) -> Tensor:
         return amp_forward(self.network, images)
@@ -112,7 +112,7 @@ class HyperModel(InnerModel):
 
     @classmethod
     def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str) -> Self:
-        """phi starts at the network's weights. The optimizer has them in one group, and their response in another."""
+        """phi starts at the network's weights. The optimizer has two groups: the weights, and their response."""
         directions = torch.Generator().manual_seed(derived_seed(task.config.seed, "hyper-layers"))
         columns = task.regularization.dropout_columns
         rates = TunedRates(columns, task.space.decode) if columns else None
@@ -172,10 +172,10 @@ L = TypeVar("L", bound=InnerModel)
 
 @dataclass(kw_only=True)
 class SearchState(Generic[L]):
-    """Everything that changes during a search. An algorithm that needs more adds fields; all are saved and restored.
+    """Everything that changes during a search. Subclasses may add fields; all fields are saved and restored.
 
-    lam (n,): the current hyperparameters, as logits. learner: the weights and what updates them. train_stream: batches
-    of D_T. generator: of everything that the search draws itself. step: number of training steps so far.
+    lam (n,): the current hyperparameters, as logits. learner: the weights and their optimizer. train_stream: batches
+    of D_T. generator: for all random numbers of the search itself. step: number of training steps so far.
     """
 
     lam: Tensor
@@ -200,5 +200,5 @@ class SearchState(Generic[L]):
         return self.lam.device
 
     def to_module(self) -> nn.Module:
-        """A copy as an ordinary network, with the weights that belong to lam."""
+        """Return an ordinary network with a copy of the weights at lam."""
         return self.learner.to_module(self.lam.detach())

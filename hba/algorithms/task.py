@@ -1,4 +1,4 @@
-"""What an algorithm searches on: batches in, loss out. Nothing of it changes during a search."""
+"""The task of a search: its batches, its augmentation and its loss. A task does not change during a search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class Task:
-    """The interface between algorithms and data. A subclass says what its batches and losses are.
+    """The interface between algorithms and data. A subclass defines the batches and the loss.
 
-    A batch is a pair of inputs, which have a length B, and labels. By default, inputs are what the network takes, and
-    outputs are logits (B, classes).
+    A batch is a pair of inputs, which have a length B, and labels. By default, the network takes the inputs as they
+    are, and its outputs are logits (B, classes).
     """
 
     config: Any
@@ -44,7 +44,7 @@ class Task:
 
     @cached_property
     def regularization(self) -> Regularization:
-        """What the space's regularizers do."""
+        """The space's regularizers."""
         return Regularization(self.space.regularizers, self.space.n_of_policy)
 
     @cached_property
@@ -55,12 +55,12 @@ class Task:
 
     @cached_property
     def through_weights(self) -> Tensor:
-        """Whether a hyperparameter takes effect through the weights, bool (n,) on the device."""
+        """Which hyperparameters act through the weights, bool (n,) on the device."""
         on_images = {*range(self.space.n_of_policy), *self.regularization.image_columns}
         return torch.tensor([column not in on_images for column in range(self.space.n)], device=self.device)
 
     def train_stream(self) -> Any:
-        """Endless batches of the training set D_T, as hba.data.loader.BatchStream has them."""
+        """Endless batches of the training set D_T, with the interface of hba.data.loader.BatchStream."""
         raise NotImplementedError
 
     def val_stream(self, batch_size: int) -> Any:
@@ -68,29 +68,29 @@ class Task:
         raise NotImplementedError
 
     def generator(self) -> torch.Generator:
-        """The random generator of everything that a search draws itself, on the device."""
+        """The random generator, on the device, of all random numbers that the search itself draws."""
         return generator_for(self.config.seed, "augmentation", self.device)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), one row for each input of a batch; 0 for what is not searched."""
+        """epsilon: standard normal numbers (B, n), one row per input; 0 for hyperparameters that are not searched."""
         options: Any = {"generator": generator, "device": self.device}
         drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, **options))
         return drawn * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        """The optimizer of the weights and the schedule of its learning rate, as the settings say."""
+        """The optimizer of the weights and its learning rate schedule, from the settings."""
         raise NotImplementedError
 
     def augment(self, inputs: Any, lam: Tensor, generator: torch.Generator) -> Any:
-        """The network's input of a training batch, augmented with one lambda for each input (B, n)."""
+        """The network's input for a training batch, augmented with one lambda for each input (B, n)."""
         return inputs
 
     def augment_with(self, values: Tensor, inputs: Any, generator: torch.Generator) -> tuple[Any, SampleTrace]:
-        """The same with values in natural units for each input (B, n); also returns the decisions that were drawn."""
+        """Like augment, with values (B, n) in natural units for each input; also returns the drawn decisions."""
         raise NotImplementedError
 
     def as_measured(self, inputs: Any) -> Any:
-        """The network's input of a batch that is not augmented."""
+        """The network's input for a batch without augmentation."""
         return inputs
 
     def loss_of(self, outputs: Any, labels: Tensor) -> Tensor:
@@ -102,10 +102,10 @@ class Task:
         return error_share(outputs, labels)
 
     def carry(self, stream: Any, outputs: Any) -> None:
-        """Hand a stream what its next batch needs of the network's outputs: nothing, for images."""
+        """Pass a stream the outputs that its next batch needs; images need none."""
 
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
-        """Mean loss () on all of D_V, on the device. predict maps the network's input to its outputs."""
+        """Mean loss () on all of D_V, on the device. predict: maps the network's input to its outputs."""
         raise NotImplementedError
 
 
@@ -113,8 +113,8 @@ class Task:
 class ImageTask(Task):
     """A search on labelled images.
 
-    data: training set D_T and validation set D_V, on their device. fill (C,): the colour that operations uncover.
-    candidates: for each step of a sample, the numbers of the operations that are in use; None for all.
+    data: training set D_T and validation set D_V, on their device. fill (C,): the colour of uncovered pixels.
+    candidates: for each step of a draw, the numbers of the operations that can be used; None for all.
     """
 
     config: CommonSearchConfig
@@ -129,9 +129,9 @@ class ImageTask(Task):
         return self.data.train.device
 
     def augment(self, inputs: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
-        """Policy, standardisation, baseline, Cutout (paper, 4.2): images (B, C, H, W), a lambda for each (B, n).
+        """Apply policy, standardisation, baseline, Cutout (paper, 4.2) to images (B, C, H, W), at a lambda each (B, n).
 
-        Regularizers of the network's input act at the end.
+        Regularizers of the network's input come last.
         """
         return self.augment_with(self.space.decode(lam), inputs, generator)[0]
 
@@ -143,7 +143,7 @@ class ImageTask(Task):
         return self.regularization.on_inputs(standardized, values, generator), walk
 
     def mixed(self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Any]:
-        """The network's inputs, mixed by a row of values (n,), and their labels."""
+        """The network's inputs, mixed by the policy with the values `row` (n,), and their labels."""
         if not self.space.mixing:
             return inputs, labels
         return mix(inputs, labels, Mixing.of(self.space, row), generator)

@@ -1,6 +1,6 @@
-"""When the policy steps of a search come, and whether they are too few.
+"""The schedule of the policy steps of a search, and advice if they are too few.
 
-A policy step is a step on the hyperparameters, or the selection of a member from a population.
+A policy step is a step on the hyperparameters, or the selection of a member of a population.
 """
 
 import math
@@ -11,20 +11,20 @@ from hba.utils.text import counted
 LEAST_LOGITS = 1.0
 """A search that cannot move a hyperparameter this far is too short. One logit takes a probability from 0.50 to 0.73."""
 WANTED_LOGITS = 3.0
-"""How far an advised search can move a hyperparameter: from 0.50 to 0.95, so near the end of a range."""
+"""A search of the advised length can move a hyperparameter this far: from 0.50 to 0.95, near the end of a range."""
 TRIED_STEPS = 48
 """The fewest policy steps with which look-ahead is known to find planted operations: in 30 of 30 searches of
-120 epochs of digits, which have so many (docs/search-quality.md, "Planted answers")."""
+120 epochs on digits, which have 48 (docs/search-quality.md, "Planted answers")."""
 OF_OPERATION = 0.5
-"""By how much a step on an operation's shared coordinate moves the probabilities of its copies."""
+"""How far a step on an operation's shared coordinate moves the probabilities of its copies."""
 
 
 @dataclass(frozen=True)
 class UpdateSchedule:
-    """in_a_row policy steps follow every train_steps training steps after the warm-up.
+    """When policy steps happen: in_a_row of them after every train_steps training steps, once the warm-up is over.
 
-    stride: approximate largest move of a logit by one step; 0 if unknown. tried_steps: the fewest policy steps known to
-    be enough; 0 if unknown, as for the selections of a population. Its methods take the training steps of an epoch.
+    stride: approximate largest move of a logit in one step; 0 if unknown. tried_steps: the fewest policy steps known to
+    be enough; 0 if unknown, as for the selections of a population. steps_per_epoch: training steps of an epoch.
     """
 
     train_steps: int
@@ -39,13 +39,13 @@ class UpdateSchedule:
         return self.in_a_row * max(0, rounds - of_warm_up)
 
     def advised_epochs(self, steps_per_epoch: int) -> int:
-        """Epochs whose policy steps can move a logit by WANTED_LOGITS and are tried_steps or more, for a stride > 0."""
+        """Epochs with at least tried_steps policy steps that can move a logit by WANTED_LOGITS, for a stride > 0."""
         rounds = math.ceil(max(math.ceil(WANTED_LOGITS / self.stride), self.tried_steps) / self.in_a_row)
         rounds += self.warm_up_epochs * steps_per_epoch // self.train_steps
         return math.ceil(rounds * self.train_steps / steps_per_epoch)
 
     def advice(self, epochs: int, steps_per_epoch: int) -> str | None:
-        """One sentence if a search of so many epochs is too short; None if not, or if no policy step is wanted."""
+        """One sentence if a search of `epochs` epochs is too short; None if not, or if it makes no policy steps."""
         steps, most = self.policy_steps(epochs, steps_per_epoch), self.in_a_row * self.stride
         if most == 0 or (steps * self.stride >= LEAST_LOGITS and steps >= self.tried_steps):
             return None

@@ -1,6 +1,6 @@
 """Settings of a policy evaluation, and which of them come from the search of its schedule.
 
-Settings come from layers, of which later ones override earlier ones: defaults, the search, the preset, and arguments.
+Settings come from four layers, each of which overrides the ones before: defaults, the search, the preset, arguments.
 """
 
 import dataclasses
@@ -33,17 +33,17 @@ INHERITED = (
 
 
 class EvaluationConfig(TrainingConfig):
-    """Settings of a policy evaluation. It trains on all images but the test split, or on train_size of them."""
+    """Settings of a policy evaluation. It trains on all images except the test split, or on train_size of them."""
 
     seeds: Size = 3
-    """Trainings per schedule, each with a seed of its own."""
+    """Trainings per schedule, each with its own seed."""
     first_seed: Seed = 0
     """Seed of the first training; the others follow. A second evaluation needs seeds whose errors nobody has seen."""
     with_val: bool = False
-    """Train on the images of a validation split of the data's own too. `hba auto` does."""
+    """Also train on the data's own validation split, as `hba auto` does."""
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
-    """Standard deviation in logits by which images vary around a schedule's rows; 0 disables it. Of magnitudes and
-    probabilities, or of magnitudes alone where a schedule varies only these."""
+    """Standard deviation of the logits around a schedule's values, from which each image draws; 0 disables it. It
+    applies to magnitudes and probabilities, or to magnitudes alone if a schedule varies only these."""
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
@@ -60,10 +60,10 @@ class EvaluationConfig(TrainingConfig):
     def like_search(
         cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
     ) -> Self:
-        """The settings of the search that made a schedule, as far as they apply, overridden by `settings`.
+        """The settings of the search that made a schedule, if they apply, overridden by `settings`.
 
-        Between the two comes the preset, or without one, on a dataset of the paper, its Table 11. has_own_network: a
-        network is given instead of `model`. SettingsError for settings that an evaluation lacks, and without a network.
+        In between comes the preset, or without one, Table 11 for a dataset of the paper. has_own_network: a network is
+        given instead of `model`. SettingsError for settings that an evaluation lacks, and if a network is missing.
         """
         given = resolved_data(settings)
         if "val_size" in given:
@@ -77,7 +77,7 @@ class EvaluationConfig(TrainingConfig):
         if preset is not None:
             taken |= values_of(preset, EVALUATION_PRESETS, data, given)
         elif known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None:
-            # The network is that of the search.
+            # The network is the one of the search.
             of_paper = EVALUATION_PRESETS.get(DEFAULT_EVALUATIONS.get(data, ""), {})
             taken |= {name: value for name, value in of_paper.items() if name not in ("data", "model")}
         return cls.make({**taken, **given})
@@ -86,13 +86,13 @@ class EvaluationConfig(TrainingConfig):
 def inherited(
     earlier: Values, given: Values, data: str, *, has_preset: bool = False, has_own_network: bool = False
 ) -> dict[str, Any]:
-    """The settings of an earlier run that apply to another one on these data, beside those that are given.
+    """The settings of an earlier run that apply to another run on these data, in addition to the given ones.
 
     Learning rate and weight decay belong to the optimizer, pretrained weights to the network: if another one is given,
-    they have its defaults. A preset trains by SGD, from fresh weights, and replaces the baseline augmentation.
+    they have its defaults. A preset trains with SGD, from fresh weights, and replaces the baseline augmentation.
 
-    Settings of the images do not apply to another dataset. A folder may have moved, so other data of one's own keep
-    them, but for classes, levels, and columns where the format has none. Sizes in pixels follow the image size.
+    Settings of images do not apply to another dataset. A folder may have moved, so other data of your own keep them,
+    except for classes, levels, and columns if the format has none. Sizes in pixels scale with the image size.
     """
     optimizer, model = earlier.get("optimizer", SGD), earlier.get("model")
     chosen = given.get("optimizer", SGD if has_preset else optimizer)
@@ -124,9 +124,9 @@ def inherited(
 
 
 def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
-    """Settings that a new run takes over from an earlier one of its kind, beside those that are given.
+    """Settings that a new run takes over from an earlier one of its kind, in addition to the given ones.
 
-    All but the device, and those that do not apply (see `inherited`). given: as resolved_data makes them.
+    All except the device, and those that do not apply (see `inherited`). given: as resolved_data returns them.
     """
     data = given.get("data") or earlier.get("data", "digits")
     taken = inherited(earlier, given, data, has_own_network=has_own_network)
@@ -137,8 +137,8 @@ def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = Fa
 def values_of(preset: str, presets: Mapping[str, Values], data: Any, given: Values) -> dict[str, Any]:
     """The values of a preset for these data.
 
-    Data of one's own have the baseline augmentation of the preset's dataset, unless another is given, and not its list
-    of classes. Values that suit SGD only are omitted with another optimizer.
+    Your own data have the baseline augmentation of the preset's dataset, unless another is given, but not its list of
+    classes. Values that suit SGD only are omitted with another optimizer.
     """
     values = dict(find_preset(preset, presets))
     if given.get("optimizer", SGD) not in SGDS:

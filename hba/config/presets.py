@@ -29,7 +29,7 @@ SEARCH_PRESETS: Mapping[str, Settings] = {
     name: dict(zip(_SEARCH, row, strict=True)) | (_OF_120_CLASSES if name == "reduced-imagenet" else {})
     for name, row in _TABLE_10.items()
 }
-"""Of a search: the columns of Table 10, the last of which are four presets, and digits."""
+"""Presets of a search: the columns of Table 10, the last of which is four presets, and digits."""
 
 DEFAULT_PRESETS: Mapping[str, str] = {
     "digits": "digits",
@@ -38,7 +38,7 @@ DEFAULT_PRESETS: Mapping[str, str] = {
     "svhn": "reduced-svhn",
     "imagenet": "reduced-imagenet",
 }
-"""By dataset, the preset of a search on it that names none."""
+"""For each dataset, the preset of a search that names none."""
 
 
 _EVALUATION = ("data", "model", "learning_rate", "weight_decay", "batch_size", "epochs")
@@ -49,7 +49,7 @@ _TABLE_11 = {
     "cifar10-shake-shake-26-2x96d": ("cifar10", "shake-shake-26-2x96d", 0.01, 0.001, 128, 1800),
     "cifar10-shake-shake-26-2x112d": ("cifar10", "shake-shake-26-2x112d", 0.01, 0.001, 128, 1800),
     "cifar10-pyramidnet-272-200": ("cifar10", "pyramidnet-272-200", 0.05, 0.00005, 64, 1800),
-    # Table 4 has this row and Table 11 has not; its settings are those of CIFAR-10.
+    # Table 4 has this row, but Table 11 does not; its settings are those of CIFAR-10.
     "cifar100-wrn-40-2": ("cifar100", "wrn-40-2", 0.1, 0.0005, 128, 200),
     "cifar100-wrn-28-10": ("cifar100", "wrn-28-10", 0.1, 0.0005, 128, 200),
     "cifar100-shake-shake-26-2x96d": ("cifar100", "shake-shake-26-2x96d", 0.01, 0.0025, 128, 1800),
@@ -65,7 +65,7 @@ EVALUATION_PRESETS: Mapping[str, Settings] = {
     | (_OF_IMAGENET if name == "imagenet-resnet-50" else {"learning_rate_schedule": "cosine"})
     for name, row in _TABLE_11.items()
 }
-"""Of an evaluation: the rows of Table 11. SVHN is its core and extra images, as in the works that it compares with."""
+"""Presets of an evaluation: the rows of Table 11. SVHN: core and extra images, as in the works compared there."""
 
 DEFAULT_EVALUATIONS: Mapping[str, str] = {
     "cifar10": "cifar10-wrn-28-10",
@@ -74,7 +74,7 @@ DEFAULT_EVALUATIONS: Mapping[str, str] = {
     "svhn-full": "svhn-wrn-28-10",
     "imagenet": "imagenet-resnet-50",
 }
-"""By dataset, the preset whose settings an evaluation without a preset has, but for the network."""
+"""For each dataset, the preset that an evaluation without a preset uses, except for the network."""
 
 
 def find_preset(name: str, presets: Mapping[str, Settings] = SEARCH_PRESETS) -> Settings:

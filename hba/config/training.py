@@ -1,4 +1,4 @@
-"""Settings of trainings: what searches and evaluations share, and what every search has."""
+"""Settings of trainings: those that searches and evaluations share, and those of every search."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -34,7 +34,7 @@ OFF, ZERO = DefaultText("by dataset, off for a folder"), DefaultText("by dataset
 
 
 def source_of_weights(given: Any) -> Any:
-    """The setting `pretrained`: True is timm, False is none; files by absolute path."""
+    """Normalize the setting `pretrained`: True means timm, False means none; files become absolute paths."""
     if isinstance(given, bool):
         given = TIMM if given else None
     if given in (None, "none", TIMM):
@@ -73,25 +73,25 @@ Ranges = Annotated[dict[str, tuple[Finite, Finite]], BeforeValidator(lambda give
 
 
 class TrainingConfig(DataConfig):
-    """What search and evaluation share."""
+    """Settings that searches and evaluations share."""
 
     model: Annotated[str, AfterValidator(_known_model)] = "wrn-16-2"
     """Network, as `hba models` lists them: wrn-<depth>-<width>, resnet-18, ..., timm:<name>."""
     pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, random weights")] = None
-    """Initial weights of a timm network: a FILE with a state dict, timm for those that timm downloads (also without
-    FILE), none for random ones. A head for another number of classes is replaced."""
+    """Initial weights of a timm network: a FILE with a state dict, timm (or no value) for the weights that timm
+    downloads, none for random ones. A head for another number of classes is replaced."""
     freeze: FrozenPart = NOTHING
     """Pretrained layers that are not trained, with their BatchNorm statistics: none, all-but-head, or a number N for
     timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
     standardize_by: Annotated[
         Literal["images", "network"] | None, DefaultText("network with pretrained weights, else images")
     ] = None
-    """Mean and standard deviation that standardize images: of the training images, or those that timm lists for the
-    network's pretrained weights."""
+    """Mean and standard deviation for standardizing images: those of the training images, or those that timm lists for
+    the network's pretrained weights."""
     epochs: Size = 200
     """Passes over the training images."""
     batch_size: Annotated[int, Field(ge=2)] = 128
-    """Images per step. BatchNorm needs 2."""
+    """Images per step. BatchNorm needs at least 2."""
     optimizer: Literal["sgd", "sgd-classical", "adamw"] = SGD
     """sgd with Nesterov momentum 0.9, sgd-classical with momentum 0.9 as in STN, or adamw."""
     learning_rate: Positive = 0.05
@@ -125,7 +125,7 @@ class TrainingConfig(DataConfig):
     """Standard deviation of random noise along the principal components of color."""
     fast: bool = False
     """Train in bfloat16 with channels last and a fused optimizer: faster on hardware with bfloat16 instructions, with
-    other numbers. Rewards and measurements stay in single precision."""
+    different results. Rewards and measurements stay in single precision."""
     device: DeviceName = "auto"
     """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
 
@@ -142,7 +142,7 @@ class TrainingConfig(DataConfig):
         return dataclasses.replace(own, **{name: value for name, value in set_here.items() if value is not None})
 
     def baseline_note(self) -> str | None:
-        """A note on data of your own without any baseline augmentation, unless baseline is none; else None."""
+        """A note if your own data have no baseline augmentation, unless baseline is none; else None."""
         if self.data in DATASET_NAMES or self.baseline == "none" or self.baseline_augmentation() != Baseline():
             return None
         return "Baseline augmentation: none, which is easy to beat; for photographs, --baseline auto adds flip and crop"
@@ -152,7 +152,7 @@ class TrainingConfig(DataConfig):
         return None if self.pretrained is None else Start.of(self.model, self.pretrained, self.freeze)
 
     def colors_of_network(self) -> tuple[Colors, Colors] | None:
-        """Mean and standard deviation to standardise by; None for those of the training images."""
+        """Mean and standard deviation for standardization; None for those of the training images."""
         if self.pretrained is None or self.standardize_by == "images":
             return None
         found = timm_config(self.model)
@@ -161,7 +161,7 @@ class TrainingConfig(DataConfig):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _go_with_optimizer(cls, given: Any) -> Any:
-        """The defaults of the fields are SGD's."""
+        """Set the defaults of AdamW. The defaults of the fields are those of SGD."""
         return {**_WITH_ADAMW, **given} if isinstance(given, dict) and given.get("optimizer") == "adamw" else given
 
     @pydantic.model_validator(mode="after")
@@ -194,7 +194,7 @@ class TrainingConfig(DataConfig):
 
 
 class CommonSearchConfig(TrainingConfig):
-    """Settings of a policy search but those of its algorithm, which are in hba/algorithms."""
+    """Settings of a policy search, except those of its algorithm, which are in hba/algorithms."""
 
     tune: Annotated[Words, AfterValidator(check_tune)] = (AUGMENTATION,)
     """What is tuned, separated by commas: augmentation (the operations of the space) and regularizers: dropout (of all
@@ -204,11 +204,11 @@ class CommonSearchConfig(TrainingConfig):
     flips, turns, crops, color, blur, noise, erasing and mixing), stn (affine maps, color jitter and erasing of every
     image, as Self-Tuning Networks tune them) or full (all operations)."""
     operations: Annotated[Annotated[Words, Field(min_length=1)] | None, DefaultText("all")] = None
-    """Operations to search over, separated by commas; `all` stands for all of the space, -NAME leaves one out."""
+    """Operations to search over, separated by commas; `all` means all of the space, -NAME leaves one out."""
     ranges: Annotated[Ranges | None, DefaultText("the space's")] = None
-    """First and last magnitude between which an operation is searched: Rotate=0:15, separated by commas."""
-    start: Annotated[Starts | None, DefaultText("as init says")] = None
-    """Initial probability or magnitude of operations, instead of that of init: HorizontalFlip=0.5 or
+    """First and last magnitude of the range in which an operation is searched: Rotate=0:15, separated by commas."""
+    start: Annotated[Starts | None, DefaultText("set by init")] = None
+    """Initial probability or magnitude of operations, instead of the one set by init: HorizontalFlip=0.5 or
     Rotate.magnitude=10, separated by commas."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     """Interpolation of shears, translations and rotations: nearest or bilinear."""
@@ -225,15 +225,15 @@ class CommonSearchConfig(TrainingConfig):
     @pydantic.model_validator(mode="after")
     def _check_search(self) -> Self:
         if not self.tunes_operations and (idle := "start" if self.start else "ranges" if self.ranges else ""):
-            raise SettingsError(f"{idle} has no effect where no operations are tuned; omit it")
+            raise SettingsError(f"{idle} has no effect if no operations are tuned; omit it")
         has_default = self.plateau_epochs == type(self).model_fields["plateau_epochs"].default
         if self.learning_rate_schedule != PLATEAU and not has_default:
-            raise SettingsError(f"plateau_epochs needs learning_rate_schedule {PLATEAU}; set it, or omit the first")
+            raise SettingsError(f"plateau_epochs needs learning_rate_schedule {PLATEAU}; set both, or neither")
         return self
 
     @property
     def measured_every(self) -> int:
-        """Epochs between two measurements on the whole validation set; plateau needs each epoch."""
+        """Epochs between two measurements on the whole validation set; plateau needs one in every epoch."""
         return 1 if self.learning_rate_schedule == PLATEAU else self.validate_every
 
     @property

@@ -1,4 +1,4 @@
-"""Images in arrays: .npz files, torch Datasets, and the data sets that scikit-learn and torchvision have by name."""
+"""Images in arrays: .npz files, torch Datasets, and the named data sets of scikit-learn and torchvision."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from hba.utils.files import reason_of
 from hba.utils.settings import whole_number
 
 DIGITS_TEST_SIZE = 1097
-"""Of 1,797 digits; leaves 700 for training and validation."""
+"""Number of test images among 1,797 digits; 700 are left for training and validation."""
 
 NATIVE_IMAGE_SIZES: Mapping[str, int] = {
     "digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224,
 }  # fmt: skip
-"""Side in pixels of each data set's images, to which digits are enlarged."""
+"""Side in pixels of the images of each data set. Digits are enlarged to it."""
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
-"""Of data sets that `hba.search` and `hba.evaluate` take by name."""
+"""Names of the data sets that `hba.search` and `hba.evaluate` accept."""
 
 TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = {
     "cifar10": ("CIFAR10", [{"train": True}], {"train": False}),
@@ -44,24 +44,24 @@ TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, A
 """torchvision's class, with arguments for training and testing. svhn: 73,257 core images; svhn-full: 531,131 more."""
 
 ARRAY_NAME = re.compile(r"(?:(\w+)_)?(images|labels|x|y)(?:_(\w+))?", re.IGNORECASE)
-"""What arrays are called, with or without a split's name before or after it: train_images, x_test."""
+"""Accepted names of arrays, with or without the name of a split before or after: train_images, x_test."""
 
 
 def fitted_channels(pixels: np.ndarray, image_size: int) -> Tensor:
-    """uint8 (C, H, W), each channel fitted as Pillow fits a grey image."""
+    """Fit uint8 (C, H, W) to a square, each channel as Pillow fits a grey image."""
     return torch.cat([fitted(Image.fromarray(np.ascontiguousarray(channel)), image_size)[:1] for channel in pixels])
 
 
 def resized(pixels: np.ndarray, image_size: int) -> Tensor:
-    """uint8 (C, H, W), as torchvision resizes a tensor."""
+    """Resize uint8 (C, H, W) as torchvision resizes a tensor."""
     return TF.resize(torch.from_numpy(pixels), [image_size, image_size], antialias=True)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayItems(Items):
-    """Images of an array (N, C, H, W), which `load` returns when it is first needed; one channel becomes three.
+    """Images of an array (N, C, H, W), which `load` returns when it is first needed. One channel becomes three.
 
-    place: where they are, for messages. resize: for images of another size than is asked for.
+    place: where the images are, for messages. resize: called for images that do not have the requested size.
     """
 
     load: Callable[[], np.ndarray]
@@ -96,12 +96,12 @@ class ArrayItems(Items):
 
 
 def npz_source(file: Path) -> Source:
-    """Arrays `images` and `labels`, or such for each split: `train_images`, `train_labels`, `test_images`, ...
+    """Arrays `images` and `labels`, or a pair for each split: `train_images`, `train_labels`, `test_images`, ...
 
-    Arrays `x` and `y` are the same. images (N, H, W) or (N, H, W, C); labels (N,) or (N, 1), numbers or names, which
-    are sorted as text, as the classes of a folder are. Images come class by class, each class in the order of the
-    array. Labels (N, classes) of 0 and 1 are several of an image; their classes are named by the number of the column,
-    and images keep their order. The images of a test split are not read early. DataError for files that are unusable.
+    `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N, 1), numbers or names, which are
+    sorted as text, like the classes of a folder. Images come class by class, in the order of the array within a class.
+    Labels (N, classes) of 0 and 1 are several labels per image; their classes are named by the number of the column,
+    and images keep their order. A test split is not read before it is needed. DataError for unusable files.
     """
     images, labels = dict[str, str](), dict[str, Any]()
     there = _opened(file)
@@ -114,7 +114,7 @@ def npz_source(file: Path) -> Source:
             else:
                 labels[role] = _opened(file, name)
     if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
-        names = "images and labels (or x and y), or such for each split (train_images, x_test, y_test, ...)"
+        names = "images and labels (or x and y), or a pair for each split (train_images, x_test, y_test, ...)"
         raise DataError(f"{file} must hold the arrays {names}, and no others, got {', '.join(there) or 'none'}")
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
@@ -136,18 +136,18 @@ def npz_source(file: Path) -> Source:
 
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
-    """The array of that name as (N, C, H, W). DataError unless it holds so many images."""
+    """The named array as (N, C, H, W). DataError unless it holds n_labels images."""
     found = _opened(file, name)
     images = found[..., None] if found.ndim == 3 else found
     axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
-        rule = f"numbers, best uint8, of the shape {SHAPES}, one image for each of the {n_labels} labels"
+        rule = f"numbers, preferably uint8, of the shape {SHAPES}, one image for each of the {n_labels} labels"
         raise DataError(f"{name} of {file} must hold {rule}, got {found.dtype} of {found.shape}")
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
 def _opened(file: Path, name: str | None = None) -> Any:
-    """The array of that name, or the names of all. Nothing in the file can run code."""
+    """The named array, or the names of all arrays. No code in the file is run."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return arrays.files if name is None else np.asarray(arrays[name])
@@ -162,7 +162,7 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 
 
 def builtin_source(name: str, root: Path, download: bool) -> Source:
-    """The data set of that exact name. root: folder of torchvision's files, and of ImageNet's folder."""
+    """The data set of that exact name. root: folder that holds torchvision's files and the folder of ImageNet."""
     if name == "digits":
         # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels.
         from sklearn.datasets import load_digits
@@ -177,21 +177,21 @@ def builtin_source(name: str, root: Path, download: bool) -> Source:
     # Errors are reported on the validation images of ILSVRC 2012, so no search may see them.
     splits = {"train": root / name / "train", "test": root / name / "val"}
     if not all(folder.is_dir() for folder in splits.values()):
-        raise DataError(f"{root / name} must hold the folders train and val; give the folder around it by --data-root")
+        raise DataError(f"{root / name} must hold the folders train and val; set --data-root to the folder around it")
     return replace(folder_source(root / name, splits), name=name)
 
 
 def _torchvision_pool(
     name: str, arguments: Sequence[Mapping[str, Any]], root: Path, download: bool
 ) -> tuple[Pool, tuple[str, ...]]:
-    """The images of torchvision data sets, one after the other, and the class names of the first."""
+    """The concatenated images of torchvision data sets, and the class names of the first."""
     import torchvision.datasets
 
     kind = getattr(torchvision.datasets, TORCHVISION[name][0])
     try:
         parts = [kind(str(root), download=download, **one) for one in arguments]
         if kind is torchvision.datasets.SVHN:
-            # torchvision looks for the test files of all other data sets when it opens their training files.
+            # For all other data sets, torchvision checks the test files when it opens the training files.
             filename = kind.split_list["test"][1]
             if not (download or (root / filename).is_file()):
                 raise RuntimeError(f"there is no {filename}")
@@ -208,16 +208,16 @@ def _torchvision_pool(
 def from_dataset(
     dataset: Dataset[Any] | Sequence[Any], *, image_size: int, on_read: OnRead | None = None
 ) -> LabelledImages:
-    """The images of a Dataset, such as torchvision's, as `hba.data.SearchData` takes them.
+    """Read the images of a Dataset, such as torchvision's, for `hba.data.SearchData`.
 
-    dataset: a Dataset with a length, or a list, of pairs (image, label), each read once; random transforms are drawn
-    once. An image is PIL's with at most 8 bits, or a tensor (C, H, W) or array (H, W, C), uint8 or floating point in
-    [0, 1]; it is fitted as the images of a folder are: the shorter side is resized to image_size pixels, and the centre
-    cropped. on_read: called with the numbers of images that are read and of all. DataError for anything but such pairs.
+    dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read once, so random transforms are
+    drawn once. An image is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating
+    point in [0, 1]. As for the images of a folder, its shorter side is resized to image_size pixels, and the centre is
+    cropped. on_read: called with the number of images read so far and the total. DataError for anything else.
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
         rule = "a list or Dataset with __len__ and __getitem__ of at least one pair (image, label)"
-        remedy = "give the .dataset of a DataLoader, and list(dataset) of what has no length"
+        remedy = "for a DataLoader, give its .dataset; without a length, give list(dataset)"
         raise DataError(f"data must be {rule}, got {type(dataset).__name__}; {remedy}")
     images: list[Tensor] = []
     labels: list[int] = []
@@ -243,5 +243,5 @@ def picture(image: Any) -> Image.Image:
         return image
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:
-        raise DataError(f"images have {len(pixels)} channels; give other than 1 or 3 as hba.data.LabelledImages")
+        raise DataError(f"images must have 1 or 3 channels, got {len(pixels)}; give others as hba.data.LabelledImages")
     return TF.to_pil_image(pixels)

@@ -1,9 +1,9 @@
-"""Prepared images: decoded and resized once by `hba prepare`, into NumPy files that searches map into memory.
+"""Prepared images: `hba prepare` decodes and resizes them once, into NumPy files that searches map into memory.
 
-A folder of prepared images has prepared_images.json, which describes them, and for each of the parts train, val and
-test three arrays: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
-<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images are in the order of the original data, so splits
-are drawn as there. An image that could not be read keeps its row. The description is written last.
+A folder of prepared images has a description, prepared_images.json, and three arrays for each of the parts train, val
+and test: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
+<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images keep the order of the original data, so their
+splits are the same. An image that could not be read keeps its row. The description is written last.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(ArrayItems):
-    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2). digest: a hash of all pixels."""
+    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2). digest: hash of all pixels."""
 
     hashes: np.ndarray
     digest: str
@@ -42,7 +42,7 @@ class CachedDataset(ArrayItems):
     can_stream = True
 
     def __getstate__(self) -> dict[str, Any]:
-        # A mapped file would be pickled with all its content.
+        # A mapped file would be pickled with its whole content.
         return {name: value for name, value in self.__dict__.items() if name != "images"}
 
     def name(self, number: int) -> str:
@@ -64,9 +64,9 @@ class CachedDataset(ArrayItems):
 
 
 def cached_source(folder: Path, image_size: int) -> Source:
-    """The prepared images as a source. Those of a test part are not looked at before they are asked for.
+    """The prepared images as a source. The files of a test part are not opened before they are needed.
 
-    DataError for images that were prepared with another size: resized twice, they would be other images.
+    DataError for images that were prepared with another size: resized twice, they would be different images.
     """
     try:
         found = json.loads(read_text(folder / PREPARED_NAME))
@@ -88,7 +88,7 @@ def cached_source(folder: Path, image_size: int) -> Source:
 
 
 def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]) -> Pool:
-    """The images of one part. found: the description; entry: that of the part."""
+    """The images of one part. found: the whole description. entry: the description of the part."""
     n_images, size, n_classes = entry["images"], found["image_size"], len(found["class_names"])
     known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
     load = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
@@ -100,7 +100,7 @@ def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str,
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A read-only array, mapped into memory; DataError for a file that has another one or is damaged."""
+    """A read-only array, mapped into memory. DataError for a damaged file, and another dtype or shape."""
     try:
         array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         if array.dtype != dtype or array.shape != shape:
@@ -113,7 +113,7 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `prepare` has made. n_images: by part. left_out: files that are no images, or could not be read."""
+    """The result of `prepare`. n_images: by part. left_out: files that are not images, or could not be read."""
 
     folder: Path
     image_size: int
@@ -123,15 +123,15 @@ class Prepared:
 
 
 def check_out(folder: Path) -> None:
-    """RunError unless the folder is new, or holds nothing but what an interrupted call has left."""
+    """RunError unless the folder is new or empty, or holds only the files of an interrupted call."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    # A call leaves its lock file even if it is killed, so arrays without one are not its own.
+    # Even a call that is killed leaves its lock file, so arrays without one come from elsewhere.
     if others := [name for name in names - {LOCK_NAME} if LOCK_NAME not in names or not name.endswith(".npy")]:
         raise RunError(f"{folder} must be a new or an empty folder, but holds {min(others)}; choose another --out")
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
-    """Prepare all images of the source. RunError for a folder that has no room."""
+    """Prepare all images of the source. RunError if they cannot be written, such as on a full disk."""
     found = {"train": source.train, "val": source.val, "test": source.test and source.test()}
     pools: Any = {role: pool for role, pool in found.items() if pool is not None}
     try:
@@ -158,7 +158,7 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
 
 
 def _write_part(folder: Path, role: str, pool: Pool, on_read: OnRead | None) -> dict[str, Any]:
-    """Write the arrays of a part, and return what the description says of it."""
+    """Write the arrays of a part, and return its description."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file:

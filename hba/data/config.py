@@ -1,4 +1,4 @@
-"""Settings that say which images are used and how they are split, and what a path of data is."""
+"""Settings that select images and split them, and the formats of data."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]
 FOLDER_IMAGE_SIZE = 32
-"""The images of a folder may have any size."""
+"""Default side in pixels for a folder, whose images may have any size."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -38,44 +38,44 @@ Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
 class DataConfig(Settings):
-    """Which images, and how they are split."""
+    """Which images are used, and how they are split."""
 
     data: str = "digits"
-    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), a saved dataset, or what
-    hba prepare has written. NAME is the dataset, ./NAME a folder of that name."""
+    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), a saved dataset, or a
+    folder written by hba prepare. NAME is the dataset, ./NAME a folder of that name."""
     image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, else 32")] = None
-    """Side in pixels of the images that are used. Their shorter side is resized to it, and the center cut out."""
+    """Side of the images in pixels. Their shorter side is resized to it, and the center is cropped."""
     path_column: Annotated[str | None, DefaultText("the one called path, file, filename, image, ...")] = None
-    """Of a table, the column of image paths; of a saved dataset, the column of images."""
+    """Column of image paths in a table, or of images in a saved dataset."""
     label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None
-    """Of a table or a saved dataset, the column of classes: names or whole numbers."""
+    """Column of classes in a table or a saved dataset: names or whole numbers."""
     label_separator: Annotated[Separator | None, DefaultText("none: an image has one label")] = None
-    """Of a table whose images have several labels: the character between them, such as ";". An empty cell is an image
+    """Character between the labels in a cell of a table, such as ";", if images have several. An empty cell is an image
     without a label."""
-    split_column: Annotated[str | None, DefaultText("the one called split, where there is one")] = None
-    """Of a table, the column that says train, val or test; none for splits that are drawn."""
+    split_column: Annotated[str | None, DefaultText("the one called split, if any")] = None
+    """Column of a table that says train, val or test; with none, the splits are drawn."""
     classes: Annotated[str | None, DefaultText("all")] = None
-    """Text file of the classes to keep, a name or number in each line, or imagenet-120."""
-    train_size: Annotated[Size | None, DefaultText("all that there are")] = None
+    """Text file of the classes to keep, one name or number per line, or imagenet-120."""
+    train_size: Annotated[Size | None, DefaultText("all")] = None
     """Number of training images."""
-    val_size: Annotated[Size | None, DefaultText("a fifth, or all of DIR/val where it exists")] = None
+    val_size: Annotated[Size | None, DefaultText("a fifth, or all of DIR/val if it exists")] = None
     """Number of validation images. For searches only."""
     split_seed: Seed = 0
-    """Decides which images go into which split."""
+    """Seed that decides which images go into which split."""
     data_root: str = "data"
     """Folder of torchvision's dataset files."""
     download: bool = False
     """Download a dataset that is not in the data root."""
     stream: Annotated[
-        bool | None, DefaultText("when those of training, validation or test would take more than 8 GB")
+        bool | None, DefaultText("if those of training, validation or test would take more than 8 GB")
     ] = None
-    """Leave images in their files instead of memory, and read them in every epoch."""
-    workers: Annotated[Workers | None, DefaultText("one per core but at most 8")] = None
+    """Read images from their files in every epoch instead of keeping them in memory."""
+    workers: Annotated[Workers | None, DefaultText("one per core, at most 8")] = None
     """Processes that read images while streaming."""
     skip_broken: Annotated[bool | None, DefaultText("at most 5, or 1 %")] = None
-    """Leave out images that cannot be read, however many, instead of stopping; off stops at the first one."""
+    """Leave out any number of images that cannot be read, instead of stopping; off stops at the first one."""
     levels: Annotated[TwoLevels | None, DefaultText("0,65535, or 0,1 for floating point")] = None
-    """Of images of more than 8 bits: the level that becomes black and the one that becomes white, such as 0,4095."""
+    """For images of more than 8 bits: the levels that become black and white, such as 0,4095."""
 
     @property
     def side(self) -> int:
@@ -84,23 +84,23 @@ class DataConfig(Settings):
 
     @property
     def stored_size(self) -> int:
-        """The size in pixels that images are read with, and that a policy is applied at."""
+        """The size in pixels at which images are read and a policy is applied."""
         return self.side
 
 
 Format = Literal["folder", "table", "npz", "saved", "prepared"]
-"""Class folders, a table of paths and labels, NumPy arrays, what `datasets` saved, or what `hba prepare` wrote."""
+"""Class folders, a table of paths and labels, NumPy arrays, a dataset saved by `datasets`, or prepared images."""
 CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
-"""In each split that `datasets` has saved."""
+"""Files in each split that `datasets` has saved."""
 PREPARED_NAME = "prepared_images.json"
 """The description of prepared images."""
 PREPARED_ENDING = ".hba"
-"""That a folder of prepared images may have; any other name is as good."""
+"""Optional ending of a folder of prepared images, which may have any name."""
 
 
 def format_of(data: str | Path) -> Format:
-    """The format of the data by name and by the names of files, of which none is read; a folder for anything else."""
+    """The format of the data, by its name and the names of its files. None is read. A folder for anything else."""
     path = Path(data)
     if path.is_dir():
         if (path / PREPARED_NAME).is_file():
@@ -113,30 +113,30 @@ def format_of(data: str | Path) -> Format:
 
 
 def display_name(data: str) -> str:
-    """The last part of a path, and the one before it where the last is only a split: `animals`, `animals/train`."""
+    """The last part of a path, with the one before it if the last is only a split: `animals`, `animals/train`."""
     path = Path(data)
     return f"{path.parent.name}/{path.name}".lstrip("/") if split_called(path.stem) else path.name
 
 
 def run_name(data: str) -> str:
-    """The same as a part of a path, without the ending of a file: `animals`, `animals-train`."""
+    """The same as a name for a folder, without the ending of a file: `animals`, `animals-train`."""
     path = Path(data)
     has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", PREPARED_ENDING)
     return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-")
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with absolute paths of data and of a file of classes, which are found from anywhere.
+    """The settings with absolute paths of the data and of a file of classes.
 
-    The name of a data set stays. Prepared images bring their size.
+    The name of a data set is kept. Prepared images set image_size to their own size.
     """
     resolved, data, classes = dict(settings), settings.get("data"), settings.get("classes")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)
-        # The paths in a table are relative to its own folder, not to the one that a link leads to.
+        # The paths in a table are relative to its own folder, not to the one that a link points to.
         resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
         if settings.get("image_size") is None and (place / PREPARED_NAME).is_file():
-            # What is wrong with the file, its reader says.
+            # If the file is broken, its reader reports it.
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
                 resolved["image_size"] = json.loads(read_text(place / PREPARED_NAME))["image_size"]
     if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):

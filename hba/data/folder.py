@@ -13,17 +13,17 @@ from hba.errors import DataError
 from hba.utils.files import LOCK_NAME, RUNS
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
-"""What systems put into folders, beside hidden files; lower case."""
+"""Files that operating systems put into folders, besides hidden files; in lower case."""
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
     """The folder as a source of images. Reads names only; DataError for a folder that cannot be used.
 
-    splits: the folders of class folders of train, val and test; by default as find_splits finds them.
+    splits: the folders of train, val and test, which hold the class folders; by default those of find_splits.
     """
     if not folder.is_dir():
         kinds = "a folder with one sub-folder of images for each class, a table (.csv, .parquet), or arrays (.npz)"
-        raise DataError(f"{folder} is no folder; give {kinds}")
+        raise DataError(f"{folder} is not a folder; give {kinds}")
     found = splits or find_splits(folder)
     beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
     parts = {role: partial(_part, path, beside if role == "train" else ()) for role, path in found.items()}
@@ -49,12 +49,12 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """Sorted by name, without clutter and without runs that were begun among the images."""
+    """The sub-folders, sorted by name, without clutter and without runs that were started among the images."""
     return sorted(folder / name for name in next(_walk(folder))[1])
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
-    """The images in the folder and its sub-folders, sorted, and all other files but clutter."""
+    """The images in the folder and its sub-folders, sorted, and all other files except clutter."""
     found = sorted(place / name for place, _, names in _walk(folder) for name in names)
     others = [path for path in found if not _is_image(path)]
     reason = "its ending is not that of an image"
@@ -66,9 +66,9 @@ def _is_image(path: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Folders with the names of their sub-folders and files as os.walk has them, without clutter and runs.
+    """Walk through folders like os.walk, without clutter and runs.
 
-    A folder is one of runs if it holds a run's lock, or is called `runs` and holds folders with one.
+    A folder is skipped as a run if it holds a run's lock, or if it is called `runs` and holds folders with one.
     """
 
     def refuse(error: OSError) -> NoReturn:
@@ -85,7 +85,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders of class folders, by train, val and test; the folder itself, as train, where it has no splits.
+    """The folders of train, val and test, which hold the class folders; without splits, the folder itself as train.
 
     DataError for folders that could be splits or classes.
     """

@@ -1,4 +1,4 @@
-"""Labelled images in memory, and what a search and an evaluation may see of a data set."""
+"""Labelled images in memory, and the parts of a data set that a search and an evaluation may see."""
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ Colors = tuple[float, ...]
 ALL = slice(None)
 IMAGES_PER_SUM = 256
 CHANNELS = (1, 3)
-"""Of pictures: grey, or red, green and blue."""
+"""Numbers of channels of pictures: grey, or red, green and blue."""
 MOST_CHANNELS = 64
 SHAPES = (
     f"(N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels than pixels a side, at most {MOST_CHANNELS}"
@@ -46,7 +46,7 @@ class Images(Protocol):
         """A hash that is equal for equal data."""
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """A batch of the images at the indices of each part."""
+        """Yield a batch of the images at the indices of each part."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,19 +56,19 @@ class Images(Protocol):
         return self.labels.device
 
     def opened(self) -> "Images":
-        """The images themselves, as LazySplit.opened returns them."""
+        """The images themselves, like LazySplit.opened."""
         return self
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """Every image, once, in order; the last batch may be smaller. share: which batches, others are not read."""
+        """Yield every image once, in order; the last batch may be smaller. share: which batches are read."""
         return self.read(torch.arange(len(self), device=self.device).split(batch_size)[share])
 
     def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        """The images at the indices `order` (n,), in batches of exactly batch_size, from batch number `start` on."""
+        """Yield the images at the indices `order` (n,), in batches of exactly batch_size, from batch `start` on."""
         return self.read(order.split(batch_size)[start : len(order) // batch_size])
 
     def mean_and_std(self) -> tuple[Colors, Colors]:
-        """Of each channel over all pixels, in [0, 1], rounded to 6 digits; a deviation of 0 becomes 1."""
+        """Mean and deviation of each channel over all pixels, in [0, 1], with 6 digits; a deviation of 0 becomes 1."""
         return mean_and_std(images for images, _ in self.once(IMAGES_PER_SUM))
 
     def mean_color(self) -> Colors:
@@ -79,8 +79,8 @@ class Images(Protocol):
 class LabelledImages(Images):
     """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for several labels an image.
 
-    Images may be given as floating point in [0, 1], channels last, or as an array, and labels of any integer type, a
-    matrix as 0 and 1: they are converted. DataError for anything else. left_out: files that could not be read.
+    Images may also be floating point in [0, 1], channels last, or an array, and labels any integer type, or a matrix of
+    0 and 1: they are converted. DataError for anything else. left_out: files that could not be read.
     """
 
     images: Tensor
@@ -121,9 +121,9 @@ class LabelledImages(Images):
 
 @dataclass(eq=False)
 class LazySplit:
-    """The test split: its images are read when they are first asked for, and kept from then on.
+    """The test split: its images are read when they are first needed, and kept from then on.
 
-    n_known: number of images, where it is known without opening their file.
+    n_known: number of images, if it is known without opening their file.
     """
 
     read: Callable[[], Images] = field(repr=False)
@@ -149,8 +149,8 @@ class _Data:
     """What SearchData and EvaluationData share.
 
     not_images: other files that were found among the images. facts: sentences on how the data were read. listing: the
-    pools of the images of a search, or of those of a test, unless these are the caller's own or a data set by name.
-    train_pool: that of the training images, likewise. DataError for images and labels that do not fit together.
+    pools of the images of a search or of a test; None for the caller's own images and for a data set by name.
+    train_pool: the pool of the training images, likewise. DataError for images and labels that do not fit together.
     """
 
     name: str
@@ -172,12 +172,12 @@ class _Data:
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that is not used, as far as it was tried, with the reason; each once."""
+        """Every file that was found to be unusable so far, with the reason; each once."""
         of_parts = [item for part in self.parts.values() for item in part.left_out]
         return tuple(dict.fromkeys([*self.not_images, *of_parts]))
 
     def in_color(self) -> Self:
-        """Images in memory with three channels: a single one is repeated, as networks by name take colour images."""
+        """Repeat the single channel of images in memory three times, because networks by name take colour images."""
 
         def colored(part: Any) -> Any:
             is_grey = isinstance(part, LabelledImages) and part.n_channels == 1
@@ -191,10 +191,10 @@ class _Data:
 
 @dataclass(frozen=True)
 class SearchData(_Data):
-    """What a policy search may see. There is no test split in it.
+    """The data that a policy search may see. They have no test split.
 
-    class_names: by label. test_images: how many are kept for the test; 0 where there is a test part apart, None where
-    nothing is known of one. DataError for images and labels that do not fit together.
+    class_names: by label. test_images: how many images are kept for the test; 0 if the test part is separate, None if
+    it is unknown. DataError for images and labels that do not fit together.
     """
 
     val: Images
@@ -203,21 +203,21 @@ class SearchData(_Data):
 
 @dataclass(frozen=True)
 class EvaluationData(_Data):
-    """What a policy evaluation sees: all images for training, and the test split, which is read at the very end."""
+    """The data of a policy evaluation: all training images, and the test split, which is read at the very end."""
 
     test: Images | LazySplit
 
     @property
     def n_test(self) -> int | None:
-        """Number of test images; None where only reading them would tell."""
+        """Number of test images; None if it is unknown before they are read."""
         return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
 
 
 def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
-    """DataError where the labels of a part do not fit the number of classes, or the parts do not fit each other."""
+    """DataError if the labels of a part do not fit the number of classes, or the parts do not fit each other."""
     shapes = {}
     for name, part in parts.items():
-        # The class is asked: attributes of a test split that is not read yet could read it.
+        # The class is checked, because an attribute of a test split that is not read yet could read it.
         if isinstance(part, Tensor) or not hasattr(type(part), "to"):
             raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
         if not isinstance(part, LabelledImages):
@@ -234,7 +234,7 @@ def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
 
 
 def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:
-    """The kind and the hashes of images in the pools of a listing, or else in memory; None for other images."""
+    """The kind and the hashes of the images in the pools of a listing, or in memory; None for other images."""
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
     if not all(isinstance(part, LabelledImages) for part in parts):
@@ -243,7 +243,7 @@ def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Of all parts (b, C, H, W), as Images has them. The sums are exact, so it does not matter where parts end."""
+    """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does not matter where parts end."""
     total, n_pixels = torch.zeros((), dtype=torch.int64), 0
     for part in parts:
         levels = part.to(torch.int32)
@@ -258,7 +258,7 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """uint8 (N, C, H, W) of a tensor or array of one of the SHAPES, uint8 or floats in [0, 1], which are rounded.
+    """Convert a tensor or array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C, H, W) by rounding.
 
     DataError for anything else.
     """
@@ -267,14 +267,14 @@ def checked_images(images: Any) -> Tensor:
     axis = channels_axis(tuple(tensor.shape))
     is_float = tensor.is_floating_point() and bool(((tensor >= 0) & (tensor <= 1)).all())
     if axis is None or not (is_float or tensor.dtype == torch.uint8):
-        rule = f"the shape {SHAPES}, and be uint8 or floating point in [0, 1], as before normalization"
+        rule = f"the shape {SHAPES}, and be uint8 or floating point in [0, 1], before any normalization"
         raise DataError(f"images must have {rule}, got {tensor.dtype} of {tuple(np.shape(images))}")
     tensor = tensor.permute(0, 3, 1, 2).contiguous() if axis == 3 else tensor
     return (tensor.float() * 255).round().to(torch.uint8) if is_float else tensor
 
 
 def channels_axis(shape: Sequence[int]) -> int | None:
-    """1 or 3: the axis of images of this shape that has 1 or 3 channels, or else the shorter one; None for neither."""
+    """The axis of the channels, 1 or 3: one of length 1 or 3, or else the shorter one; None if that is unclear."""
     if len(shape) != 4 or 0 in shape[1:]:
         return None
     if usual := [axis for axis in (1, 3) if shape[axis] in CHANNELS]:

@@ -1,7 +1,7 @@
 """Labels of images, and the names of classes and splits that they come from.
 
-Labels are one class each, int64 (N,), or any number, a matrix (N, classes) of truth values: multi-label targets. Their
-dimensions tell the two apart, so no setting can contradict the labels. Mixed images of a batch have MixedLabels.
+Labels are int64 (N,), one class per image, or bool (N, classes), any number of labels per image (multi-label targets).
+Their dimensions distinguish the two, so no setting can contradict the labels. Mixed batches have MixedLabels.
 """
 
 import functools
@@ -25,15 +25,15 @@ _NAMES: Mapping[str, str] = {
     "test": "test|tests|testing|tst",
     "val or test": "eval|evaluation|holdout|heldout",
 }
-"""Whether a search may see the images of an evaluation is unclear, so a person must say it."""
+"""A name such as eval does not say whether a search may see the images, so the user must decide."""
 _FILLER = "(set|data|dataset|split|part|folder|images?|imgs?)"
-"""Words that change nothing: training_set, test-images."""
+"""Words that are ignored in the name of a split: training_set, test-images."""
 MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that have a positive"
-"""What an error is where images have several labels, in per cent; training/criterion.py computes it."""
+"""The definition of the error in per cent if images have several labels; training/criterion.py computes it."""
 
 
 def is_multi_label(labels: np.ndarray | Tensor) -> bool:
-    """labels: of several images; (N,) or (N, classes)."""
+    """Whether the labels of images, (N,) or (N, classes), can be several per image."""
     return labels.ndim == 2
 
 
@@ -41,7 +41,7 @@ def is_multi_label(labels: np.ndarray | Tensor) -> bool:
 class MixedLabels:
     """Labels of a batch whose images are each mixed with a partner from the batch, by Mixup or CutMix.
 
-    labels, partners: both (B,) or (B, classes). share, () or (B,): of the image itself in the mixture, in [0, 1].
+    labels, partners: both (B,) or (B, classes). share () or (B,): share of the image itself in the mixture, in [0, 1].
     """
 
     labels: Tensor
@@ -53,9 +53,9 @@ class MixedLabels:
 
 
 def mean_over_labels(function: Callable[[Tensor], Tensor], labels: Tensor | MixedLabels) -> Tensor:
-    """Call a function of labels, such as a loss of each image (B,), or of all images ().
+    """Call a function of labels, such as the loss of each image (B,), or of all images ().
 
-    Mixed labels: the mean of its results for those of the images and of their partners, weighted by the shares.
+    For mixed labels, return the mean of its results for the images and for their partners, weighted by the shares.
     """
     if not isinstance(labels, MixedLabels):
         return function(labels)
@@ -63,18 +63,18 @@ def mean_over_labels(function: Callable[[Tensor], Tensor], labels: Tensor | Mixe
 
 
 def error_of(labels: np.ndarray | Tensor) -> str | None:
-    """What an error on images with such labels is; None for the share of wrong answers, which needs no words."""
+    """The definition of the error for such labels; None for the share of wrong answers, which needs no explanation."""
     return MULTI_LABEL_ERROR if is_multi_label(labels) else None
 
 
 def error_note(labels: np.ndarray | Tensor) -> str | None:
-    """A sentence on what loss and error are where images have several labels; None where they have one."""
+    """A sentence that defines loss and error if images have several labels; None if they have one."""
     error = error_of(labels)
     return error and f"images have several labels: loss is binary cross entropy, error is {error}"
 
 
 def error_in_words(error: str | None) -> str:
-    """` (100 minus ...)`, to follow the word error; nothing where it is the share of wrong answers."""
+    """` (100 minus ...)`, to append to the word error; empty for the share of wrong answers."""
     return "" if error is None else f" ({error})"
 
 
@@ -96,7 +96,7 @@ def names_of(label: np.ndarray | Tensor | int, class_names: Sequence[str]) -> st
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """int64 (N,) of whole numbers, one for each image, or bool (N, classes) of a matrix of 0 and 1.
+    """Convert whole numbers, one per image, to int64 (N,), or a matrix of 0 and 1 to bool (N, classes).
 
     labels: a tensor, array or sequence. DataError for anything else.
     """
@@ -110,7 +110,7 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
 
 
 def as_tensor(values: Any, what: str) -> Tensor:
-    """A tensor, array or sequence of numbers as a tensor. DataError for anything else."""
+    """Convert a tensor, array or sequence of numbers to a tensor. DataError for anything else."""
     if isinstance(values, Tensor):
         return values
     try:
@@ -118,31 +118,31 @@ def as_tensor(values: Any, what: str) -> Tensor:
         # A copy in this machine's byte order, which PyTorch can share.
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     except (TypeError, ValueError, RuntimeError):
-        remedy = "number text by np.unique(names, return_inverse=True)[1]"
+        remedy = "to number text, use np.unique(names, return_inverse=True)[1]"
         raise DataError(f"{what} must be a tensor or array of numbers, got {type(values).__name__}; {remedy}") from None
 
 
 @functools.cache
 def split_called(name: str) -> str | None:
-    """train, val, test or `val or test`, whichever the words of the name mean; None for a name that says more."""
+    """The meaning of a split's name: train, val, test or `val or test`; None for a name with other words."""
     patterns = {role: rf"({_FILLER}[\W_]+)?({names})([\W_]*{_FILLER})*[\W_]*" for role, names in _NAMES.items()}
     return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, name.casefold())), None)
 
 
 def split_role(name: str, data: object) -> str:
-    """train, val or test for a split of that name; DataError for another one."""
+    """train, val or test, by the name of a split. DataError for any other name."""
     role = split_called(name)
     if role not in SPLITS:
         rule = "splits must be called train, val, which a search may see, or test, which it may not"
-        remedy = "rename it, or ignore a column of a table by --split-column none"
+        remedy = "rename it, or ignore a column of a table with --split-column none"
         raise DataError(f"{data} has the split {name!r}, but {rule}; {remedy}")
     return role
 
 
 def class_name(label: Any, where: str) -> str:
-    """The name of a label's class, as a folder would be called: text, or a whole number, such as 3 for 3.0.
+    """The class name of a label, as a folder would be called: text, or a whole number, such as 3 for 3.0.
 
-    DataError for a label that is empty or no class. where: `row 7 of FILE`.
+    DataError for a label that is empty or not a class. where: its place in messages, such as `row 7 of FILE`.
     """
     name = label.strip() if isinstance(label, str) else ""
     if isinstance(label, bool | np.bool_):
@@ -150,7 +150,7 @@ def class_name(label: Any, where: str) -> str:
     elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
         name = str(round(label))
     if not name:
-        remedy = "mend or remove it; a table has several or none, such as cat;dog, with --label-separator"
+        remedy = "mend or remove it; for several labels or none, such as cat;dog, use --label-separator"
         raise DataError(f"{where} has the label {label!r:.40}, but a class is text or a whole number: {remedy}")
     return name
 
@@ -158,7 +158,7 @@ def class_name(label: Any, where: str) -> str:
 def numbered(
     names: Sequence[tuple[str, ...]], class_names: Sequence[str], part: str, is_multi: bool = False
 ) -> np.ndarray:
-    """Labels (n,): the place of each image's name among the class names; or bool (n, classes): which of them it has.
+    """Labels (n,), the index of each image's class name, or bool (n, classes), which class names each image has.
 
     DataError for a name that is not among the class names.
     """

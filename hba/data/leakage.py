@@ -1,9 +1,9 @@
 """Hashes of the images that a search has seen, stored in the schedule's file, to find them among test images later.
 
 Names are cheap to hash and survive a moved folder or another split, but numbered files of a training and a test part
-share them. So an image file is known by a hash of class, name and size in bytes, and where two agree in it, by a second
-hash of its content. Images in tables and saved datasets are hashed the same way; images in memory or in arrays by their
-pixels. Prepared images keep the hashes of the images that they were made of.
+have the same names. So an image file is identified by a hash of its class, name and size in bytes, and if two of these
+agree, by a second hash of its content. Images in tables and saved datasets are hashed the same way; images in memory or
+in arrays by their pixels. Prepared images keep the hashes of the original images.
 """
 
 import base64
@@ -21,12 +21,12 @@ import numpy as np
 from hba.utils.files import open_regular
 
 MOST_KEPT = 4096
-"""Of more images, those with the lowest keys are kept, so that the sample is the same everywhere."""
+"""Largest number of stored hashes: those with the lowest keys, so that the sample is the same everywhere."""
 BLOCK = 16 * 1024
-"""Bytes that are hashed of the start, the middle and the end of a file."""
+"""Number of bytes that are hashed at the start, in the middle and at the end of a file."""
 
 Kind = Literal["files", "pixels"]
-"""What images are hashed by."""
+"""What the hashes of images are computed from."""
 
 
 class ImageHash(NamedTuple):
@@ -47,7 +47,7 @@ class ImageHash(NamedTuple):
 
 
 class SeenCount(NamedTuple):
-    """How many of n_tested images a search has seen; an estimate where only a sample of them could be compared."""
+    """How many of n_tested images a search has seen; an estimate if only a sample of them could be compared."""
 
     n_seen: int
     n_tested: int
@@ -58,8 +58,8 @@ class SeenCount(NamedTuple):
 class SeenImages:
     """The images that a search has trained and validated on, or a sample of them.
 
-    n_images: how many there are, without those that cannot be read. hashes (k, 2): key and content of k of them,
-    uint32, keys ascending; where k is below n_images, those with the lowest keys.
+    n_images: number of images that can be read. hashes (k, 2): key and content of k of them, uint32, by ascending key;
+    if k is below n_images, those with the lowest keys.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class SeenImages:
 
     @staticmethod
     def from_json(content: Any) -> "SeenImages | None":
-        """None for content that to_json did not make: a file may have been edited, or made by another version."""
+        """Read the content of to_json; None for anything else: a file may be edited, or written by another version."""
         try:
             hashes = np.frombuffer(base64.b64decode(content["hashes"], validate=True), dtype="<u4").reshape(-1, 2)
             return SeenImages(content["by"], int(content["images"]), hashes)
@@ -99,12 +99,12 @@ class SeenImages:
 
 
 def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
-    """Of the images of all pools, in order."""
+    """The hashes of the images of all pools, in order."""
     return (pool.items.hash(number) for pool in pools for number in pool.numbers.tolist())
 
 
 def hash_of_pixels(image: np.ndarray) -> ImageHash:
-    """image (C, H, W); one channel has the hash of three equal ones."""
+    """Hash an image (C, H, W). One channel has the same hash as three equal ones."""
     image = np.repeat(image, 3, axis=0) if len(image) == 1 else image
     digest = blake2b(str(image.shape).encode(), digest_size=8)
     digest.update(image.tobytes())
@@ -112,7 +112,7 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 
 
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
-    """file: its path or its content; one that is not there any more has no content. known_as: class and name."""
+    """Hash a file, given by path or content. A file that has disappeared has no content. known_as: class and name."""
     if (size := size_of(file)) is None:
         return ImageHash(0, None)
     key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()
@@ -121,7 +121,7 @@ def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
 
 
 def size_of(file: Path | bytes) -> int | None:
-    """In bytes; None for a file that was listed and is not there any more."""
+    """Size in bytes; None for a file that has disappeared since it was listed."""
     with contextlib.suppress(OSError):
         return len(file) if isinstance(file, bytes) else file.stat().st_size
     return None

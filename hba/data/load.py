@@ -1,4 +1,4 @@
-"""From the name of a data set, a folder, a file or a torch Dataset to what a search or an evaluation may see."""
+"""Load the data of a search or an evaluation from a data set's name, a folder, a file or a torch Dataset."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,20 +25,20 @@ STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
 """A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
 READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed")
-"""Of DataConfig, those that mean something for a torch Dataset; the others are about files."""
+"""Fields of DataConfig that apply to a torch Dataset; the others are about files."""
 IDLE = ("train_size", "val_size", "stream", "workers")
-"""Settings of data that say nothing of prepared images."""
+"""Fields of DataConfig that have no effect on prepared images."""
 
 
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
     """SettingsError for data of another type than a search or an evaluation takes."""
     if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
-        kinds = "a dataset's name, a folder or file, a Dataset or list of pairs (image, label), for an evaluation two"
+        kinds = "a dataset's name, a folder or file, a Dataset or list of pairs (image, label) (two for an evaluation)"
         raise SettingsError(f"data must be {kinds}, or hba.data.{wanted.__name__}, got {type(data).__name__}")
 
 
 def find_source(config: DataConfig) -> Source:
-    """The source that the settings name, with the classes asked for; DataError where there is none."""
+    """The source that the settings name, with the chosen classes only. DataError if there is no such source."""
     place, kind = Path(config.data), "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
@@ -56,7 +56,7 @@ def find_source(config: DataConfig) -> Source:
         "saved": lambda: saved_source(place, columns),
         "table": lambda: table_source(place, columns, config.label_separator, config.skip_broken),
     }
-    # What prepare has left out is known. A data set by name is complete, and not read once more to find broken images.
+    # `prepare` has recorded what it left out. A data set by name is complete, so it is not checked for broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
     skip_broken = of_kind.get(kind, config.skip_broken)
     how: dict[str, Any] = {"image_size": config.stored_size, "levels": config.levels}
@@ -67,9 +67,9 @@ def find_source(config: DataConfig) -> Source:
 def load_search_data(
     config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
 ) -> SearchData:
-    """Training and validation images. The test split's files are not opened.
+    """Load training and validation images. The files of the test split are not opened.
 
-    dataset: split in the place of config.data, without a test split. on_read: as OnRead, for each split.
+    dataset: split instead of config.data, without a test split. on_read: as OnRead, for each split.
     """
     if is_pair(dataset):
         raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
@@ -80,7 +80,7 @@ def load_search_data(
     n_test = 0 if source.test is not None else len(splits.test())
     images = _read(train, config, on_read), _read(val, config, on_read)
     if source.val is None and len(lost := [item for part in images for item in part.left_out]) > train.most_broken:
-        # An evaluation, which trains on both, would be refused.
+        # An evaluation, which trains on both, would raise this error.
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
     not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
     how: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
@@ -96,11 +96,11 @@ def load_evaluation_data(
     *,
     with_val: bool = False,
 ) -> EvaluationData:
-    """The whole training set, or train_size of it, and the test split: the images that no search saw.
+    """Load the whole training set, or train_size of it, and the test split: the images that no search saw.
 
-    Whether there is a test split is checked now; it is read when it is first used. dataset: a pair (train, test) in the
-    place of config.data. on_read: called with the number of training images that are read and of all. with_val: train
-    on the images of a validation split of the source's own too; DataError where they stay in their files.
+    The existence of a test split is checked now; it is read when it is first used. dataset: a pair (train, test)
+    instead of config.data. on_read: called with the number of training images read so far and the total. with_val: also
+    train on the source's own validation split; DataError if its images are streamed.
     """
     if not (dataset is None or is_pair(dataset)):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
@@ -128,7 +128,7 @@ def load_evaluation_data(
 
 
 def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Images:
-    """The images of a pool; large pools stay in their files."""
+    """Read the images of a pool; those of a large pool stay in their files."""
     if config.stream and not pool.items.can_stream:
         raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
     n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
@@ -139,15 +139,15 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Imag
 
 
 def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
-    """Decode and resize all images of the data once, into the folder `out`, which takes their place from then on.
+    """Decode and resize all images of the data once, into the folder `out`, which you can then use instead of the data.
 
-    data: as `hba.search` takes them, but in files. settings: fields of DataConfig that say how images are read, such as
-    image_size, skip_broken, levels and classes. on_read: called for each part with the number of images that are done,
-    and of all. What an interrupted call has left in `out` is overwritten.
+    data: as for `hba.search`, but in files. settings: fields of DataConfig that control how images are read, such as
+    image_size, skip_broken, levels and classes. on_read: called for each part with the number of images done so far and
+    the total. Files of an interrupted call in `out` are overwritten.
 
     Splits, pixels and colours are those of the data with the same image_size. Test images are decoded too, but no
-    search opens them. DataError for data that cannot be used, SettingsError for settings that have no effect, and
-    RunError where `out` cannot be written, holds something else, or has no room.
+    search opens them. Raises DataError for data that cannot be used, SettingsError for settings that have no effect,
+    and RunError if `out` cannot be written or holds other files.
     """
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(f"{idle[0]} has no effect on prepared images, of which all are kept; omit it")
@@ -161,14 +161,14 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
 
 
 def is_dataset(data: object) -> bool:
-    """Whether these are data of torch, a list or a tuple."""
+    """Whether data is a torch Dataset or DataLoader, a list or a tuple."""
     return isinstance(data, Dataset | DataLoader | list | tuple)
 
 
 def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
-    """What a dataset is called in settings and files: its class. Of a pair, the first one's.
+    """The name of a dataset in settings and files: its class. For a pair, the class of the first one.
 
-    SettingsError for a setting about files that was given beside it.
+    SettingsError if a setting about files is given with it.
     """
     if idle := [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]:
         raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
@@ -176,14 +176,14 @@ def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
 
 
 def is_pair(data: object) -> bool:
-    """(train, test): only a tuple, because a list may hold two pairs (image, label)."""
+    """Whether data is a tuple (train, test). A list is not, because it may hold two pairs (image, label)."""
     return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
 
 
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
-    """A dataset, or a pair (train, test), in memory. No test split is drawn from a single one.
+    """A dataset, or a pair (train, test), as a source in memory. No test split is drawn from a single dataset.
 
-    Classes are named as the dataset names them, as torchvision's do, also under a Subset; else by their numbers.
+    Class names are the dataset's `classes`, as in torchvision, also under a Subset; otherwise, they are numbers.
     """
     datasets, size = data if is_pair(data) else (data,), config.stored_size
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]

@@ -1,4 +1,4 @@
-"""Batches for training, and images that are read from their files again in every epoch, ahead of the computation."""
+"""Batches for training, and streamed images, which are read ahead from their files in every epoch."""
 
 import os
 from collections.abc import Generator, Sequence
@@ -25,10 +25,10 @@ SUM_BATCH_SIZE = 100
 
 
 class BatchStream:
-    """Endless batches (images float in [0, 1], labels): whole epochs in a new random order each, last part dropped.
+    """Endless batches (images float in [0, 1], labels), in a new random order in each epoch, without the last part.
 
-    An epoch has len(data) // batch_size batches; a batch never has more images than there are. Processes that share a
-    batch get images of their own; batch_size is of all. The position can be saved and restored. setting: its name.
+    An epoch has len(data) // batch_size batches of at most len(data) images. Processes that share a batch get different
+    images; batch_size is their sum. The position can be saved and restored. setting: name of batch_size in errors.
     """
 
     def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:
@@ -49,12 +49,12 @@ class BatchStream:
     def next(self) -> Batch:
         if self.position == self.batches_per_pass:
             if self._rest_of_pass is not None:
-                # Ended here, since a finalizer would swallow a Ctrl-C that comes meanwhile.
+                # It is ended here, because a finalizer would swallow a Ctrl-C.
                 next(self._rest_of_pass, None)
             self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
         if self._rest_of_pass is None:
             whole = self.order[: self.batches_per_pass * self.batch_size].view(-1, self.batch_size)
-            # Of every batch of the epoch, the images of this process.
+            # The images of this process in every batch of the epoch.
             order = self.order if size() == 1 else local_shard(whole, dim=1).flatten()
             self._rest_of_pass = self.data.batches(order, self.batch_size // size(), self.position)
         images, labels = next(self._rest_of_pass)
@@ -74,7 +74,7 @@ class BatchStream:
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """uint8 to floats in [0, 1], of PyTorch's default type, which is float32."""
+    """Convert uint8 to floats in [0, 1], of PyTorch's default dtype, which is float32."""
     return images.to(torch.get_default_dtype()) / 255
 
 
@@ -88,7 +88,7 @@ class StreamedImages(Images):
     """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
 
     workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; one that
-    breaks later is a DataError. The colours' mean and deviation are of at most 2,000 images, drawn by a fixed seed.
+    breaks later raises DataError. Mean and deviation of colours use at most 2,000 images, drawn with a fixed seed.
     """
 
     pool: Pool = field(repr=False)
@@ -98,7 +98,7 @@ class StreamedImages(Images):
 
     @staticmethod
     def of(pool: Pool, workers: int | None = None, on_read: OnRead | None = None) -> "StreamedImages":
-        """The images of a pool. Where broken images may be left out, all are read once to find them."""
+        """The images of a pool. If broken images may be left out, all images are read once to find them."""
         broken = pool.find_broken(on_read) if pool.most_broken else {}
         chosen, n_workers = pool.without(broken), default_workers() if workers is None else workers
         return StreamedImages(chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values()))
@@ -125,7 +125,7 @@ class StreamedImages(Images):
         return mean_and_std(images for images, _ in self.read(torch.from_numpy(sample).split(SUM_BATCH_SIZE)))
 
     def fingerprint(self) -> str:
-        """A hash of the items' names, labels, image size and levels; pixels would take a whole epoch."""
+        """A hash of the items' names, labels, image size and levels; to hash pixels would take a whole epoch."""
         digest = self.pool.items.fingerprint(self.pool.numbers, self.image_size)
         digest.update(self.labels.cpu().numpy().tobytes())
         if self.pool.levels is not None:
@@ -133,7 +133,7 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """The processes that read end with the generator."""
+        """Yield batches. The reading processes end with the generator."""
         loader = DataLoader(
             self.pool,
             batch_size=None,
@@ -152,5 +152,5 @@ class StreamedImages(Images):
                     raise broken_image(broken[0][1])
                 yield images.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
         finally:
-            # The traceback of an error would keep the processes.
+            # The traceback of an error would keep the processes alive.
             del results

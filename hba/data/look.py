@@ -25,26 +25,26 @@ from hba.utils.text import counted, first_of
 
 AnyData = SearchData | EvaluationData | AnyDataset | tuple[AnyDataset, AnyDataset] | None
 Copies = tuple[str, str, Literal["two classes", "two splits"]]
-"""The names of two images of equal content, and what they are in."""
+"""The names of two images with equal content, and what they are in."""
 MOST_MEASURED = 300
 MOST_COPIES = 20
 """Pairs of names that are kept."""
 UNEVEN = 2
-"""Classes are uneven where the largest has more than so many times the images of the smallest."""
+"""Classes are uneven if the largest has more than this many times the images of the smallest."""
 SMALL = 32
 """Side in pixels at which colours and copies are compared."""
 AT_ONCE = 64
-"""Images after which progress is reported."""
+"""Number of images between two reports of progress."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A data set before any training.
+    """A summary of a data set before any training.
 
-    n_train: images for training and validation together, of which n_val are in a validation split of the data's own.
-    n_test: None where a test split is unknown, or would have to be read. has_own_test: False where test images are
-    drawn from the others. counts: images of each class among n_train; for several_labels, with each label. side: median
-    of the shorter sides in pixels. is_grey: no training image has a colour. copies: the first 20 of n_copies.
+    n_train: number of images for training and validation, n_val of which are in the data's own validation split.
+    n_test: None if a test split is unknown, or would have to be read. has_own_test: False if test images are drawn from
+    the others. counts: images of each class among n_train; for several_labels, with each label. side: median of the
+    shorter sides in pixels. is_grey: no training image has a colour. copies: the first 20 of n_copies.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Look:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What a person should know: size, balance, test split and copies."""
+        """Sentences for the user: size, balance, test split and copies."""
         n_images, kind = self.n_train + (self.n_test or 0), "grey image" if self.is_grey else "image"
         labels = "labels" if self.several_labels else "classes"
         size = f"{self.side:,} pixels on the shorter side (median)"
@@ -86,11 +86,11 @@ class Look:
 
 
 def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None) -> Look:
-    """Look at a data set. Size and colour are those of at most 300 training images, evenly spread.
+    """Look at a data set. Size and colour are those of at most 300 training images, evenly spaced.
 
-    data: images in memory, in the place of config.data. on_read: called with the numbers of images that are compared
-    and of all. Test images in files are hashed, and decoded only where they seem to be copies; those in arrays on disk
-    are not read. Copies are not looked for in data sets by name. DataError for data that cannot be used.
+    data: images in memory, instead of config.data. on_read: called with the number of images compared so far and the
+    total. Test images in files are hashed, and decoded only if they seem to be copies; those in arrays on disk are not
+    read. Data sets by name are not searched for copies. DataError for data that cannot be used.
     """
     if isinstance(data, SearchData | EvaluationData):
         name, class_names, has_own_test = data.name, data.class_names, isinstance(data, EvaluationData)
@@ -111,7 +111,7 @@ def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None
     places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
     sides = [side for number in train.numbers[places].tolist() if (side := _side(train, number))]
     if isinstance(data, tuple | list | Dataset):
-        # In the pool, they have the size that is asked for.
+        # In the pool, they already have the requested size.
         raw: Any = data[0] if is_pair(data) else data
         sides = [min(picture(raw[number][0]).size) for number in train.numbers[places].tolist()]
     if not sides:
@@ -146,13 +146,13 @@ def _small(pool: Pool, number: int) -> np.ndarray | None:
 
 
 def _size(pool: Pool, number: int) -> int | None:
-    """In bytes, of a file; of other images a hash. None for a file that is not there any more."""
+    """The size of a file in bytes, or a hash of any other image. None for a file that has disappeared."""
     items = pool.items
     return size_of(items.file(number)) if isinstance(items, FileItems) else items.hash(number).content()
 
 
 def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:
-    """Pairs of copies in two classes or two splits. Contents are hashed where sizes agree."""
+    """Pairs of copies in two classes or two splits. Contents are hashed only if sizes agree."""
     images = [
         (pool, number, role, label)
         for role, pool in pools.items()

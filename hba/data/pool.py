@@ -27,25 +27,25 @@ N_READERS = 8
 AT_ONCE = 16
 """Images that a thread reads before it hands them over."""
 CHECKED = 100
-"""Images that are looked at to check levels."""
+"""Number of images whose levels are checked."""
 NEARLY_BLACK = 25
-"""Of 255; images of 12 bits on a scale of 16 bits end at 16."""
+"""A level of 255; images of 12 bits on a scale of 16 bits end at 16."""
 FEW_BROKEN = 5
 BROKEN_SHARE = 0.01
-"""By default, at most so many images of a part are left out, whichever is more."""
+"""By default, at most this number or share of the images of a part is left out, whichever is more."""
 
 ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
-"""Images uint8 (B, C, H, W), and the places of those that could not be read, which are black, with the reasons."""
+"""Images uint8 (B, C, H, W), and the indices of those that could not be read, which are black, with the reasons."""
 
 
 class Items(Protocol):
-    """Images by number. Processes that read images get a copy of it.
+    """Images by number. Each process that reads images gets a copy.
 
-    hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: by number,
-    those that cannot be read; None where only reading them would tell. name: what messages call the image. read: uint8
-    (n_channels, image_size, image_size); DataError, with the reason only, where the image cannot be read. side: of the
-    stored image, the shorter one, in pixels; DataError likewise. deep: the levels of an image of more than 8 bits; None
-    for others and unreadable ones. fingerprint: the beginning of a hash of images to be streamed, which reads none.
+    hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: unreadable
+    images by number; None if they are unknown before reading. name: the name of the image in messages. read: uint8
+    (n_channels, image_size, image_size); DataError, with the reason only, if the image cannot be read. side: the
+    shorter side of the stored image in pixels; DataError likewise. deep: the levels of an image of more than 8 bits;
+    None for others and unreadable ones. fingerprint: the beginning of a hash of images to be streamed; reads no image.
     """
 
     hashed_by: Kind
@@ -67,8 +67,8 @@ class Items(Protocol):
 class FileItems(Items):
     """Image files. names (N,): paths below the folder as bytes, a single block of memory that processes share.
 
-    classes: of each file, in a table; () where the path below the folder begins with the class. encoded: rows with
-    the content of each file as `bytes`, None where it is in the file system.
+    classes: the class of each file of a table; () if the path below the folder begins with the class. encoded: rows
+    with the content of each file as `bytes`, None if it is in the file system.
     """
 
     folder: Path
@@ -94,7 +94,7 @@ class FileItems(Items):
         return str(self.folder / os.fsdecode(self.names[number]))
 
     def known_as(self, number: int) -> str:
-        """Class and name, by which a search's images are known again."""
+        """Class and name, by which the images of a search are recognized later."""
         below = Path(os.fsdecode(self.names[number]))
         return f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
 
@@ -125,10 +125,10 @@ class FileItems(Items):
 
 @dataclass(frozen=True, eq=False)
 class Pool(Dataset[ReadPart]):
-    """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): which of the items they are.
+    """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): their numbers among the items.
 
-    unused: files that are no images. image_size: side in pixels that images are read with. most_broken: so many
-    unreadable images are left out, more are a DataError; pools drawn from one have its number. levels: see reading.py.
+    unused: files that are not images. image_size: side in pixels of the images that are read. most_broken: how many
+    unreadable images are left out; more raise DataError. Pools drawn from one have its number. levels: see reading.py.
     """
 
     items: Items
@@ -143,7 +143,7 @@ class Pool(Dataset[ReadPart]):
         return len(self.labels)
 
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
-        """The images of these numbers, as a DataLoader asks for them."""
+        """The images of these numbers, for a DataLoader."""
         items, size = self.items, self.image_size
         images, broken = torch.zeros(len(numbers), items.n_channels, size, size, dtype=torch.uint8), []
         for place, number in enumerate(numbers.tolist()):
@@ -157,9 +157,9 @@ class Pool(Dataset[ReadPart]):
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Only the images of these classes, ascending, which are renumbered from 0.
+        """Keep only the images of these classes, ascending, which are renumbered from 0.
 
-        Of several labels an image, all images stay: one that has none of the classes is one without a label.
+        With several labels per image, all images stay: one that has none of the classes has no label.
         """
         if is_multi_label(self.labels):
             return replace(self, labels=self.labels[:, list(classes)])
@@ -167,7 +167,7 @@ class Pool(Dataset[ReadPart]):
         return replace(kept, labels=np.searchsorted(classes, kept.labels))
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
-        """The images but those at the places of broken ones. DataError where none is left, or none of a class."""
+        """The images without the broken ones, by index. DataError if none is left, or none of a class."""
         if not broken:
             return self
         kept = self.take(np.setdiff1d(np.arange(len(self)), list(broken)))
@@ -179,9 +179,9 @@ class Pool(Dataset[ReadPart]):
         return kept
 
     def check_levels(self) -> None:
-        """DataError where, of CHECKED evenly spread images, most of more than 8 bits are nearly black or white.
+        """DataError if most images of more than 8 bits, among CHECKED evenly spaced ones, are nearly black or white.
 
-        Also where the levels of one of them are outside of the default levels, and none are given.
+        Also if one of them has levels outside of the default levels, and no levels are given.
         """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
         found = [values for number in chosen if (values := self.items.deep(number)) is not None]
@@ -189,13 +189,13 @@ class Pool(Dataset[ReadPart]):
         dull = [values for values, seen in deep if seen.max() <= NEARLY_BLACK or seen.min() == 255]
         if len(dull) > len(deep) / 2:
             shown = f"such as one with levels from {dull[0].min():.7g} to {dull[0].max():.7g}"
-            remedy = "give the levels that become black and white by --levels LOW,HIGH"
+            remedy = "give the levels that become black and white with --levels LOW,HIGH"
             raise DataError(f"images of more than 8 bits are nearly black or white, {shown}; {remedy}")
 
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
-        """Place of the first image of a part, its images, and the broken ones by their place in the pool, in order.
+        """Yield parts in order: index of the first image, images, and the broken ones by their index in the pool.
 
-        Several threads read. on_read: called after each part. DataError where more are broken than may be left out.
+        Several threads read. on_read: called after each part. DataError if more are broken than may be left out.
         """
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
@@ -215,7 +215,7 @@ class Pool(Dataset[ReadPart]):
 
     def read(self, on_read: OnRead | None = None) -> LabelledImages:
         """The images in memory, without those that cannot be read."""
-        # Arrays are read from their file here, before threads ask for them.
+        # Arrays are read from their file here, before threads need them.
         images = torch.empty(len(self), self.items.n_channels, self.image_size, self.image_size, dtype=torch.uint8)
         broken: dict[int, SkippedFile] = {}
         for start, part, lost in self.read_parts(on_read):
@@ -227,7 +227,7 @@ class Pool(Dataset[ReadPart]):
         return LabelledImages(images, labels, tuple(broken.values()))
 
     def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
-        """The images that cannot be read, by place; all are read, where the items do not know their broken ones."""
+        """The unreadable images by index. All images are read, unless the items know which ones are broken."""
         known = self.items.known_broken
         if known is None:
             return {place: item for _, _, lost in self.read_parts(on_read) for place, item in lost.items()}
@@ -236,10 +236,10 @@ class Pool(Dataset[ReadPart]):
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its training pool, and the validation and test pools where it has its own.
+    """A data set: its training pool, and its own validation and test pools if it has some.
 
-    The test pool is a function, which a search never calls, so it cannot even open its files. test_size: how many
-    images of the training pool become the test split where there is no test pool. facts: sentences on how it is read.
+    The test pool is a function that a search never calls, so a search cannot even open its files. test_size: how many
+    images of the training pool become the test split if there is no test pool. facts: sentences on how it is read.
     """
 
     name: str
@@ -251,7 +251,7 @@ class Source:
     facts: tuple[str, ...] = ()
 
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
-        """The source with the pools that the function makes of each pool."""
+        """Apply the function to each pool."""
         val, test = self.val and function(self.val), self.test
         return replace(self, train=function(self.train), val=val, test=test and (lambda: function(test())))
 
@@ -259,7 +259,7 @@ class Source:
 class Part(NamedTuple):
     """A split before its classes are numbered. names: the classes of each image. unused: see Pool.
 
-    Of training images, class_names: all classes in order, by default those of the images, sorted; facts: see Source.
+    For training images: class_names, all classes in order, by default those of the images, sorted; facts, see Source.
     """
 
     items: Items
@@ -270,10 +270,10 @@ class Part(NamedTuple):
 
 
 def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: bool = False) -> Source:
-    """A source of the parts train, val and test, of which the last two may be missing; test is called later.
+    """Make a source of the parts train, val and test. The last two may be missing; test is called later.
 
-    Images come class by class, in the order of the part within a class; those of several labels, is_multi, in the order
-    of the part. DataError for no part train, fewer than two classes, and classes of val and test that train lacks.
+    Images come class by class, in the order of the part within a class; with several labels (is_multi), in the order of
+    the part. DataError without a part train, for fewer than two classes, and for classes that train lacks.
     """
     if "train" not in parts:
         raise DataError(f"{data} must have images of a split train, got {', '.join(parts) or 'none'}")
@@ -300,7 +300,7 @@ def most_left_out(n_images: int, skip_broken: bool | None) -> int:
 
 
 def too_many_broken(lost: Sequence[SkippedFile], n_read: int, n_images: int) -> DataError:
-    """The first of n_images have been read."""
+    """The error for `lost` images among the first n_read of n_images."""
     read = f"{n_images:,} images" if n_read == n_images else f"the first {n_read:,} of {n_images:,} images"
     named = first_of([f"{item.path} ({item.reason})" for item in lost])
     return DataError(f"cannot read {len(lost):,} of {read}: {named}; mend or remove them, or use --skip-broken")

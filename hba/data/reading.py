@@ -1,4 +1,4 @@
-"""Image files: opened, decoded, brought to 8 bits and fitted to a square. What cannot be read is refused here."""
+"""Image files: opened, decoded, converted to 8 bits and fitted to a square. Unreadable files raise DataError."""
 
 import contextlib
 import csv
@@ -33,7 +33,7 @@ class SkippedFile(NamedTuple):
 
 
 def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
-    """Write left_out.csv into the folder atomically; remove it where no file is left out."""
+    """Write left_out.csv into the folder atomically; remove it if no file is left out."""
     path = folder / LEFT_OUT_NAME
     if not left_out:
         path.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
 
 
 def printable(name: str) -> str:
-    """The name as UTF-8 can hold it: the name of a file may hold any bytes."""
+    """The name with escapes for what UTF-8 cannot encode: the name of a file may hold any bytes."""
     return name.encode(errors="backslashreplace").decode()
 
 
@@ -65,10 +65,10 @@ def image_endings() -> frozenset[str]:
 
 @contextlib.contextmanager
 def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image]:
-    """An image of which only the header has been read. file: its path or its content.
+    """Open an image, and read only its header. file: its path or its content.
 
-    draft: side in pixels that a JPEG may be reduced to while it is decoded. DataError with the reason, in a few words,
-    for anything that goes wrong inside: Pillow's readers raise exceptions of any kind for damaged files.
+    draft: side in pixels to which a JPEG may be reduced while it is decoded. Any exception inside becomes a DataError
+    with the reason in a few words: Pillow's readers raise exceptions of any kind for damaged files.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
@@ -83,7 +83,7 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
 
 
 def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
-    """One file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cropped.
+    """Read one file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cropped.
 
     Transparent pixels are put on white; grey and palette images become RGB. DataError, the reason only, if unreadable.
     """
@@ -113,7 +113,7 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
-    """Levels of any shape as uint8; uint8 as it is. levels: by default 0 to 1 for floating point, else 0 to 65535.
+    """Convert levels of any shape to uint8. levels: by default 0 to 1 for floating point, else 0 to 65535.
 
     DataError for values that are not finite, or outside of the default levels.
     """
@@ -124,6 +124,6 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
     low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
     if levels is None and not low <= values.min() <= values.max() <= high:
         found = f"got {values.min():.7g} to {values.max():.7g}"
-        remedy = "give those that become black and white by --levels LOW,HIGH"
+        remedy = "give those that become black and white with --levels LOW,HIGH"
         raise DataError(f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}")
     return ((values.astype(np.float64) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)

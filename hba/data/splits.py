@@ -1,6 +1,6 @@
-"""Splits of a data set, decided by a seed: stratified, with every class in each of them; and the choice of classes.
+"""Splits of a data set by a seed: stratified, with every class in each of them; and the choice of classes.
 
-Images of several labels are drawn at random instead: no split can have the shares of all classes at once.
+Images with several labels are drawn at random instead: no split can have the shares of all classes at once.
 """
 
 import re
@@ -18,7 +18,7 @@ from hba.utils.files import read_text, reason_of
 from hba.utils.text import counted
 
 DEFAULT_FRACTION = 0.2
-"""Share of the images that validation, and likewise test, gets where no size is given."""
+"""Share of the images in the validation split, and in the test split, if no size is given."""
 ENDING = ".txt"
 COMMENT = re.compile(r"(^|\s)#.*")
 """A # inside a word belongs to a class's name."""
@@ -26,9 +26,9 @@ COMMENT = re.compile(r"(^|\s)#.*")
 
 @dataclass(frozen=True)
 class Splits:
-    """Pools of a source's images, each in the order of its source. test is the source's own, where it has one.
+    """Pools of a source's images, each in the order of its source. test is the source's own, if it has one.
 
-    available: all training images that are not test. train is a part of it, and val too unless the source has its own.
+    available: all training images without the test split. train is a part of it, and val unless the source has its own.
     """
 
     available: Pool
@@ -38,9 +38,9 @@ class Splits:
 
 
 def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
-    """Split by class shares, or at random where images have several labels: test first, then validation, then training.
+    """Split by class shares, or at random if images have several labels: test first, then validation, then training.
 
-    None: a fifth for validation, the rest for training. The seed alone decides the test split. DataError for bad sizes.
+    None: a fifth for validation, the rest for training. Only the seed decides the test split. DataError for bad sizes.
     """
     available, test, val = source.train, source.test, source.val
     parts = [name for name, own in (("train", None), ("val", val), ("test", test)) if own is None]
@@ -57,7 +57,7 @@ def split(source: Source, train_size: int | None, val_size: int | None, seed: in
 
 
 def _check_classes(source: Source, parts: Sequence[str]) -> None:
-    """DataError where there are fewer images, or images of a class, than parts."""
+    """DataError if there are fewer images, or fewer images of a class, than parts."""
     labels, what, fewest = source.train.labels, source.name, len(source.train)
     if not is_multi_label(labels):
         counts = np.bincount(labels, minlength=len(source.class_names))
@@ -78,9 +78,9 @@ def _default_size(source: Source, pool: Pool) -> int:
 
 
 def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str) -> tuple[Pool, Pool]:
-    """`size` of the images, at least one of each class, and the others, at least `keep` of each class; None takes all.
+    """Take `size` images, at least one of each class, and leave at least `keep` of each class; None takes all.
 
-    Of several labels an image, any `size` of the images, leaving at least `keep`.
+    With several labels per image, take any `size` images, and leave at least `keep`. Returns both pools.
     """
     if size is None:
         return pool, pool.take(np.arange(0))
@@ -89,7 +89,7 @@ def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int,
     most = len(pool) - keep * n_classes
     if not n_classes <= size <= most:
         fewest = f"{n_classes}, one image{'' if is_multi else ' for each class'}"
-        largest = f"{most}, which is what {source.name} has left for it"
+        largest = f"{most}, the number that {source.name} has left for it"
         raise DataError(f"{part}_size must lie between {fewest}, and {largest}, got {size}")
     rng = np.random.default_rng(seed)
     if is_multi:
@@ -104,9 +104,9 @@ def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int,
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
-    """How many of each class make up `size`: in proportion to the counts, but at least 1 and at most the limit.
+    """Divide `size` among the classes, in proportion to the counts, but at least 1 and at most the limit for each.
 
-    One image at a time goes to, or comes from, the class that is farthest below, or above, its proportion.
+    Then one image at a time is added to the class farthest below its proportion, or taken from the one farthest above.
     """
     proportion = size * counts / counts.sum()
     shares = np.clip(np.floor(proportion).astype(int), 1, limits)
@@ -124,16 +124,16 @@ def shipped_class_lists() -> list[str]:
 
 
 def keep_classes(source: Source, listed_in: str) -> Source:
-    """The source with only the classes of a list, test images too, renumbered in their old order.
+    """Keep only the classes of a list, in the test split too, renumbered in their old order.
 
-    listed_in: a shipped list's name, or a text file with a class in each line: its name, or its position, from 0, in
-    the order of the data set's classes (for a folder: sorted by name). A name goes before a position; empty lines and
-    comments after a # are ignored. DataError for files that are no such list.
+    listed_in: the name of a shipped list, or a text file with one class per line: its name, or its position, from 0, in
+    the order of the data set's classes (for a folder: sorted by name). Names take precedence over positions; empty
+    lines and comments after a # are ignored. DataError for other files.
     """
     keep = _listed_classes(source, listed_in)
     kept, test_size = source.map(lambda pool: pool.keep(keep)), source.test_size
     if test_size is not None:
-        # As large a part of the classes' images as of all images.
+        # The same share of the kept images as of all images.
         test_size = max(len(keep), round(test_size * len(kept.train) / len(source.train)))
     return replace(kept, class_names=tuple(source.class_names[number] for number in keep), test_size=test_size)
 

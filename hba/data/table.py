@@ -19,24 +19,24 @@ from hba.utils.text import counted, did_you_mean, first_of
 
 Role = Literal["path", "label", "split"]
 Columns = Mapping[Role, str | None]
-"""Names of columns that were given, None where not."""
+"""Names of columns that were given; None for the others."""
 NAMES: Mapping[Role, tuple[str, ...]] = {
     "path": ("path", "file", "filename", "file_name", "image", "image_path"),
     "label": ("label", "class", "target"),
     "split": ("split",),
 }
-"""What columns are called where no setting names them; case does not count."""
+"""Usual names of columns, for those that no setting names; case is ignored."""
 NO_SPLITS = "none"
-"""Given as the column of splits, it says that there is none, whatever columns there are."""
+"""As the name of the column of splits, it means that there is none, whatever columns the table has."""
 PARQUET_ENDINGS = (".parquet", ".pq")
 SEPARATORS = (",", ";", "\t")
-"""Of a CSV file: the first of them that is in its first line."""
+"""Of a CSV file, the separator is the first of these that occurs in its first line."""
 SPLITS_FILE = "dataset_dict.json"
-"""In what `datasets` saves of several splits."""
+"""File that `datasets` saves beside several splits."""
 
 
 def find_column(role: Role, columns: Columns, there: Sequence[str], data: object) -> str:
-    """The column that was given, or that with one of its usual names; DataError for none, and for several."""
+    """The column that was given, or the one with a usual name. DataError if there is none, or several."""
     given = columns[role]
     found = [name for name in there if (name == given if given else name.strip().casefold() in NAMES[role])]
     if len(found) == 1:
@@ -49,8 +49,8 @@ def find_column(role: Role, columns: Columns, there: Sequence[str], data: object
 def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool | None) -> Source:
     """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
 
-    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
-    whether training and validation images exist; no image is opened, and test images are not looked at before the
+    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter.
+    Checks that training and validation images exist; no image is opened, and test images are checked only when the
     source's function `test` is called. separator: between the labels in a cell. DataError for an unusable table.
     """
     table = _read(file)
@@ -80,9 +80,9 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
 
 
 def _read(file: Path) -> Any:
-    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does; None where a cell is empty.
+    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does. An empty cell is None.
 
-    Cells of a CSV file are text, and empty where they hold nothing or nan.
+    Cells of a CSV file are text; they are empty if they hold nothing or nan.
     """
     pandas, is_parquet = import_extra("pandas", "tables", f"the table {file}"), file.suffix.lower() in PARQUET_ENDINGS
     try:
@@ -97,7 +97,7 @@ def _read(file: Path) -> Any:
             table = pandas.read_csv(file, **lines, **cells).dropna(how="all")
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
-        raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it anew, as UTF-8") from None
+        raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it again, as UTF-8") from None
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
@@ -121,17 +121,17 @@ def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | 
 
 
 def saved_source(folder: Path, columns: Columns) -> Source:
-    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
+    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits if it has some.
 
-    Images come class by class, each class in the order of its rows. The classes of a ClassLabel keep their order; other
-    labels are sorted as text, as a folder's classes are. A test split is opened when asked for. DataError if unusable.
+    Images come class by class, in the order of rows within a class. The classes of a ClassLabel keep their order; other
+    labels are sorted as text, like a folder's classes. A test split is opened when it is needed. DataError if unusable.
     """
     places, splits_file = {"train": folder}, folder / SPLITS_FILE
     if splits_file.is_file():
         try:
             names = json.loads(splits_file.read_text(encoding="utf-8"))["splits"]
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it anew") from None
+            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it again") from None
         places = {split_role(name, folder): folder / name for name in names}
     return source_of(folder, {role: partial(_saved_part, place, columns) for role, place in places.items()})
 
@@ -142,7 +142,7 @@ def _saved_part(folder: Path, columns: Columns) -> Part:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
     except Exception as error:
         # Damaged files make it raise exceptions of any kind.
-        raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it anew") from None
+        raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it again") from None
 
     def find(role: Role, kind: type, others: Sequence[str]) -> str:
         found = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]

@@ -1,8 +1,8 @@
 """One computation by several processes, which torchrun starts.
 
 All processes have the same seeds, generators, batch order, weights and lambda; each computes on its own images of every
-batch. Random numbers are drawn for the whole batch by each process, which keeps the rows of its images. So the draws of
-an image do not depend on the number of processes, and a checkpoint belongs to none of them. One process does nothing.
+batch. Each process draws the random numbers of the whole batch and keeps those of its images. So the draws of an image
+do not depend on the number of processes, and neither do checkpoints. With one process, the functions do nothing.
 """
 
 from typing import TYPE_CHECKING

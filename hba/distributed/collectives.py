@@ -22,19 +22,19 @@ from hba.utils.devices import find_device
 TIMEOUT = timedelta(minutes=10)
 """Longest wait for the other processes, such as for images that only one of them has to read."""
 SECONDS_TO_LET_GO = 0.2
-"""For Gloo's threads to release what they have sent. Before PyTorch 2.8 the end of a group waits for them without
-letting them do so: both wait for ever (https://github.com/pytorch/pytorch/pull/154976)."""
+"""Time for Gloo's threads to release what they have sent. Before PyTorch 2.8, the end of a group waits for them and
+blocks them: both wait forever (https://github.com/pytorch/pytorch/pull/154976)."""
 STEPS_BETWEEN_QUESTIONS = 8
-"""To ask rank 0 whether all stop costs as much as a small step."""
+"""Steps between two questions to rank 0 whether to stop, each of which costs as much as a small step."""
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Around hba.search and hba.evaluate, lets the processes that torchrun has started compute together.
+    """Use around hba.search and hba.evaluate: the processes that torchrun has started compute together.
 
-    It does nothing without torchrun or for one process. An existing process group is kept. RunError for lost processes.
+    Does nothing without torchrun or for one process. An existing process group is kept. RunError for lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:
@@ -54,7 +54,7 @@ def joined() -> Iterator[None]:
 
 
 def collective(function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function of torch.distributed; a RunError of one line where the other processes do not answer."""
+    """Call a function of torch.distributed. Raises a RunError of one line if the other processes do not answer."""
     try:
         function(*arguments)
     except RuntimeError as error:
@@ -116,14 +116,14 @@ def signals_to_rank0() -> Iterator[None]:
 
 
 def local_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError where two would compute on one GPU."""
+    """find_device for this process. SettingsError if two processes would compute on one GPU."""
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(f"device must be cuda or auto under torchrun, which gives each process a GPU, got {name!r}")
     return find_device(name)
 
 
 def check_alike(inputs: Mapping[str, str]) -> None:
-    """SettingsError everywhere where a process has other inputs than rank 0. inputs: by a name for people."""
+    """SettingsError in all processes if one has other inputs than rank 0. inputs: by a name for the message."""
     found = [inputs] * size()
     if size() > 1:
         collective(dist.all_gather_object, found, inputs)
@@ -134,7 +134,7 @@ def check_alike(inputs: Mapping[str, str]) -> None:
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:
-    """Whether all processes stop before this step; several processes ask rank 0 before every eighth step only."""
+    """Whether all processes stop before this step. Several processes ask rank 0 only before every eighth step."""
     return (size() == 1 or step % STEPS_BETWEEN_QUESTIONS == 0) and broadcast_from_rank0(requested)
 
 
@@ -143,7 +143,7 @@ _n_repeats = 1
 
 @contextlib.contextmanager
 def n_repeats(n: int) -> Iterator[None]:
-    """Within this context, every image stands n times in a batch: the whole batch, then the whole batch again, ..."""
+    """Within this context, a batch has every image n times: the whole batch, then the whole batch again, ..."""
     global _n_repeats
     before, _n_repeats = _n_repeats, n
     try:
@@ -153,12 +153,12 @@ def n_repeats(n: int) -> Iterator[None]:
 
 
 def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
-    """Draw for the whole batch, with its size, and keep the rows of this process's n images, along dim."""
+    """Call `draw` with the size of the whole batch, and keep the rows of this process's n images, along dim."""
     return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
 
 
 def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
-    """Of rows of the whole batch along dim, those of this process's images."""
+    """From the rows of the whole batch along dim, keep those of this process's images."""
     if size() == 1:
         return rows
     by_process = rows.unflatten(dim, (_n_repeats, size(), -1))
@@ -166,7 +166,7 @@ def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Rows (B / N, ...) of all N processes in the order of the whole batch (B, ...), without a graph."""
+    """Gather rows (B / N, ...) of all N processes in the order of the whole batch (B, ...), without a graph."""
     if size() == 1:
         return rows
     rows = rows.detach().contiguous()

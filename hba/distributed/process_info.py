@@ -35,7 +35,7 @@ def is_first() -> bool:
 
 @contextlib.contextmanager
 def override_rank(world: ProcessInfo) -> Iterator[None]:
-    """Here this process is that of the world."""
+    """Within this context, this process has the rank and size of `world`."""
     global _world
     before, _world = _world, world
     try:
@@ -45,12 +45,12 @@ def override_rank(world: ProcessInfo) -> Iterator[None]:
 
 
 def single_process() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the process computes by itself: the others do the same, or nothing."""
+    """Within this context, the process computes alone: the others do the same, or nothing."""
     return override_rank(ONE)
 
 
 def check_single_process(what: str) -> None:
-    """SettingsError where several processes run what only one can. what: it, in words."""
+    """SettingsError if several processes run something that only one can. what: its name in the message."""
     if size() > 1:
         raise SettingsError(f"{what} is made by one process, got {size()}; start one, without torchrun")
 

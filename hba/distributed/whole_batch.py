@@ -1,7 +1,7 @@
-"""Layers that normalise over a whole batch, or draw for it, where each process has some of its images.
+"""Layers that normalise over a whole batch, or draw for it, while each process has only some of its images.
 
-Synchronised batch normalisation uses sums over the processes, with a graph and in forward mode; nn.Dropout draws its
-mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropout, so networks stay as they are.
+Synchronised batch normalisation uses sums over the processes, with backward and forward derivatives; nn.Dropout draws
+its mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropout, so networks are not changed.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class _Sum(torch.autograd.Function):
 
 
 def all_sum(tensor: Tensor) -> Tensor:
-    """The sum over the processes, with a graph and in forward mode."""
+    """The sum over the processes, with backward and forward derivatives."""
     return _Sum.apply(tensor)
 
 
@@ -56,7 +56,7 @@ def batch_norm(
     if not training:
         return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if input.dtype in (torch.bfloat16, torch.float16):
-        # As PyTorch's own, which computes in single precision.
+        # Like PyTorch's own function, which computes in single precision.
         exact = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
         return exact.to(input.dtype)
     others = [0, *range(2, input.ndim)]
@@ -98,5 +98,5 @@ def whole_batch_layers() -> contextlib.AbstractContextManager[object]:
 
 
 def _value(tensor: Tensor) -> Tensor:
-    """Without a graph and without a tangent."""
+    """The tensor without a graph and without a tangent."""
     return forward_ad.unpack_dual(tensor).primal.detach()

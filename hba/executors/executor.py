@@ -44,8 +44,8 @@ TaskFunction = Callable[[Any, Any, OnStep], Any]
 class Shared:
     """What all tasks of a run have in common.
 
-    value: anything that can be pickled, where the tasks run elsewhere. tensors: on the CPU, in memory that processes
-    share. prepare: a function of a module, called once in each process with both; every task gets what it returns.
+    value: must be picklable if the tasks run elsewhere. tensors: on the CPU, in memory that processes share. prepare: a
+    function at the top level of a module, called once in each process with both; every task gets its result.
     """
 
     value: Any = None
@@ -70,15 +70,15 @@ class Executor:
         return str(self.device)
 
     def environment(self) -> Mapping[str, Any]:
-        """The hardware and the versions that the results come from."""
+        """The hardware and the versions with which results are computed."""
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
     def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called here for each step of any task. All processes have ended when the generator has, or is closed.
-        Raises what a task raised, after results that arrived with it; RunError where a machine or process is lost.
+        on_step is called in this process for each step of any task. All processes end with the generator. Raises the
+        exception of a task, after results that arrived with it; RunError if a machine or process is lost.
         """
         raise NotImplementedError
 
@@ -102,13 +102,13 @@ class ProcessExecutor(Executor):
 
         def report_steps() -> None:
             nonlocal n_reported
-            # Without the lock, which a process that was killed may hold for ever.
+            # Without the lock, which a process that was killed may hold forever.
             for _ in range(n_steps.get_obj().value - n_reported):
                 n_reported += 1
                 on_step()
 
         others, processes = multiprocessing.active_children(), list[BaseProcess]()
-        # Started together with the first process, it would let interrupts through again.
+        # If it started with the first process, it would let interrupts through again.
         resource_tracker.ensure_running()
         pool = ProcessPoolExecutor(self.n_jobs, CONTEXT, _begin, arguments)
         try:
@@ -118,7 +118,7 @@ class ProcessExecutor(Executor):
             yield from results_of(futures, report_steps)
         except BrokenProcessPool:
             remedy = 'Fewer jobs need less memory, and a script must call hba under `if __name__ == "__main__":`'
-            raise RunError(f"a worker process has died; what has ended is kept for --resume. {remedy}") from None
+            raise RunError(f"a worker process has died; finished tasks are kept for --resume. {remedy}") from None
         finally:
             for process in processes:
                 process.terminate()
@@ -142,14 +142,14 @@ def tensors_of(split: Images | LazySplit) -> Tensors:
     """Images and labels; SettingsError for images that stay in their files."""
     images = split.opened()
     if not isinstance(images, LabelledImages):
-        raise SettingsError("images that are streamed from their files are trained on one by one: use jobs 1")
+        raise SettingsError("images that are streamed from their files allow one task at a time: use jobs 1")
     return images.images, images.labels
 
 
 def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torch.device | None) -> int:
-    """How many tasks run at a time on this machine: no more than there are. device: None for a cluster.
+    """How many tasks run at a time on this machine, at most n_tasks. device: None for a cluster.
 
-    asked: None is as many as PyTorch has threads on a CPU, 1 on a GPU, within torchrun, and for streamed images.
+    asked: None means one for each thread of PyTorch on a CPU, and 1 on a GPU, with torchrun, and for streamed images.
     """
     if asked is None:
         is_cpu = device is not None and device.type == "cpu"
@@ -158,7 +158,7 @@ def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torc
 
 
 def in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
-    """The tensors on the CPU, where other processes can see them; RunError where there is too little of such memory."""
+    """Copy the tensors into memory that other processes can see. RunError if there is too little of such memory."""
     try:
         return tuple(tensor.cpu().share_memory_() for tensor in tensors)
     except RuntimeError as error:
@@ -179,7 +179,7 @@ def _begin(n_threads: int, common: bytes, tensors: Tensors, n_steps: Any) -> Non
 
 
 def _end_with_parent() -> None:
-    """A killed parent cannot end its processes, which would wait for tasks for ever."""
+    """End with a parent that was killed. Otherwise, this process would wait for tasks forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -188,7 +188,7 @@ def _end_with_parent() -> None:
 
 @cache
 def _prepared() -> tuple[TaskFunction, Any, OnStep]:
-    """With the first task, not in _begin: there, the pool would hide an error."""
+    """Called with the first task, not in _begin, where the pool would hide an error."""
     ((common, tensors, n_steps),) = _begun
 
     def step_done() -> None:
@@ -204,7 +204,7 @@ def _run(content: bytes) -> Any:
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle by cloudpickle. Raises SettingsError, which names a task by its `name`, where that fails."""
+    """Pickle with cloudpickle. If that fails, raises SettingsError, which names a task by its `name`."""
     try:
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
@@ -214,7 +214,7 @@ def packed(parts: Any) -> bytes:
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:
-    """What all tasks share, but for tensors, with the operations and regularizers that the user has registered."""
+    """What all tasks share, without tensors, with the operations and regularizers that the user has registered."""
     return packed((registered_operations(), registered_regularizers(), function, shared.prepare, shared.value))
 
 

@@ -43,11 +43,11 @@ RETRIES = 5
 SECONDS_TO_END = 30
 """Longest wait for canceled tasks to end."""
 VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
-"""On this machine, of what decides the numbers."""
+"""Versions on this machine of the packages that decide the results."""
 
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
-    """SettingsError where more than one is asked for of several jobs, a cluster, and the processes of torchrun."""
+    """SettingsError if more than one of these is requested: several jobs, a cluster, the processes of torchrun."""
     n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
     if n_ways > 1 or (jobs is not None and jobs < 1):
         raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
@@ -66,12 +66,12 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
     """Connect the library Ray to a running cluster, and leave it at the end; None for no address.
 
     `auto` finds the cluster of this machine. A program that is connected already stays so, whatever the address.
-    SettingsError where Ray is not installed, RunError where no cluster answers.
+    SettingsError if Ray is not installed, RunError if no cluster answers.
     """
     if address is None:
         yield None
         return
-    # Ray would report its use to its makers, and ask for permission in the middle of our lines.
+    # Ray would report usage statistics, and ask for permission in the middle of our output.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = import_extra("ray", "cluster", "a cluster")
     if ray.is_initialized():
@@ -79,7 +79,7 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
         return
     try:
         if address != "auto":
-            # Ray itself would try for many minutes.
+            # Without this check, Ray would try for many minutes.
             host, _, port = address.rpartition(":")
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         # Ray sets a handler of its own, which would end this process without keeping anything.
@@ -88,7 +88,7 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     except (OSError, OverflowError, RuntimeError, ValueError, AssertionError) as error:
-        start = "start one by `ray start --head`, and further machines by `ray start --address HEAD:6379`"
+        start = "start one with `ray start --head`, and further machines with `ray start --address HEAD:6379`"
         text = f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and give auto or HOST:PORT"
         raise RunError(text) from None
     try:
@@ -105,9 +105,9 @@ class Resources(NamedTuple):
 
 
 def needed_by_task(device: str, machines: Sequence[Resources]) -> Resources:
-    """What a task needs on the device of that name: with `auto` a GPU where any machine has one, else a CPU.
+    """What a task needs on the device of that name: with `auto`, a GPU if any machine has one, else a CPU.
 
-    The CPUs of a machine are divided among its GPUs. SettingsError where no machine has what is asked.
+    The CPUs of a machine are divided among its GPUs. SettingsError if no machine has such a device.
     """
     with_gpus = [one for one in machines if one.n_gpus and one.n_cpus]
     if device.startswith("cuda:"):
@@ -140,7 +140,7 @@ class RayExecutor(Executor):
         return f"{self.device} of {counted(self.n_machines, 'machine')}"
 
     def environment(self) -> Mapping[str, Any]:
-        """That of the first machine that answers."""
+        """The environment of the first machine that answers."""
         ((_, found),) = self.run(_environment, [self.device.type], Shared(), lambda: None)
         return {**found, "machines": self.n_machines}
 
@@ -162,8 +162,8 @@ class RayExecutor(Executor):
                 raise RunError(f"a machine of the cluster lacks a package ({reason}); install it on all") from None
             raise error.cause if isinstance(error.cause, HbaError) else error from None
         except ray.exceptions.RayError as error:
-            lost = f"the cluster has lost a task {RETRIES + 1} times, the last time so: {reason_of(error)}"
-            raise RunError(f"{lost}; what has ended is kept") from None
+            lost = f"the cluster has lost a task {RETRIES + 1} times, the last time because of: {reason_of(error)}"
+            raise RunError(f"{lost}; finished tasks are kept") from None
         finally:
             for ref in refs:
                 ray.cancel(ref, force=True)
@@ -175,8 +175,8 @@ def _run_task(
 ) -> tuple[Any, int]:
     """On a machine of the cluster: the result of a task and its number of steps.
 
-    versions: of the machine that asks; RunError where this machine has others. common: what packed_run returns, and
-    arrays in memory that the processes of a machine share, and that none of them writes to.
+    versions: of the machine that started the task; RunError if this machine has others. common: the result of
+    packed_run, and arrays in memory that the processes of a machine share, which none of them writes to.
     """
     if versions != VERSIONS:
         text = f"{VERSIONS} (where it was started {versions})"
@@ -188,14 +188,14 @@ def _run_task(
 
 
 def _environment(device: str, shared: None, step_done: OnStep) -> Mapping[str, Any]:
-    """A task. Ray lets it see no other GPU than its own."""
+    """A task. Ray lets it see its own GPU only."""
     return environment(find_device(device))
 
 
 def _send_own_modules() -> None:
-    """Pickle by value what modules define that are not installed, because another machine would not find them.
+    """Pickle modules that are not installed by value, because another machine would not find them.
 
-    cloudpickle sends the script itself, `__main__`, by value anyway, and with a package all its modules.
+    cloudpickle sends the script itself, `__main__`, by value anyway. With a package, it sends all modules of it.
     """
     for name, module in [*sys.modules.items()]:
         file = getattr(module, "__file__", None)

@@ -1,12 +1,12 @@
-"""One row of a schedule as a pipeline of albumentations, in the JSON that its A.load reads.
+"""One policy of a schedule as a pipeline of albumentations, in the JSON that A.load reads.
 
-How many operations of the walk an image gets is drawn exactly, and so is which slot fires first, second, and so on,
-each by itself. These draws are independent, so the same slot can fire twice. Operations of other stages
-(albumentations_stages.py) come before and after. A magnitude that is spread is one of a few equally likely values.
+The number of operations of the walk that an image gets is drawn exactly, and so is the slot that fires first, second,
+and so on. These draws are independent, so the same slot can fire twice. Operations of other stages
+(albumentations_stages.py) come before and after. A magnitude with a spread is one of a few equally likely values.
 
 Convention:
-    A transform is a JSON object as albumentations.to_dict writes it; arguments that it leaves out have their defaults.
-    On the walk, ranges have one value: only the place of a hole is drawn. Magnitudes are signed, in hba's units.
+    A transform is a JSON object as albumentations.to_dict writes it; arguments that it omits have their defaults.
+    In the walk, ranges have one value: only the place of a hole is drawn. Magnitudes are signed, in hba's units.
 """
 
 import itertools
@@ -29,9 +29,9 @@ from hba.policy.single_image import PlainRow, PlainSlot, plain_row
 from hba.schedule.schedule import Schedule
 
 FORMAT = "2.0.8"
-"""The version of albumentations whose transforms these are."""
+"""The version of albumentations that these transforms are written for."""
 N_VALUES = 3
-"""Of a magnitude that is spread."""
+"""Number of values of a magnitude with a spread."""
 DIGITS = 6
 SMOOTH_WEIGHTS = 13
 """Sum of the weights of PIL's SMOOTH, of which eight of nine are 1."""
@@ -50,7 +50,7 @@ def _affine(operation: Operation, magnitude: float, color: Any) -> Transform:
     elif operation.name.startswith("Translate"):
         moves = {"translate_percent": along(-magnitude)}
     else:
-        # About the middle; moved back to where the first row or column stays, in an image as high as wide.
+        # Shear about the middle, then shift so that the first row or column of a square image stays in place.
         moves = {"shear": along(math.degrees(math.atan(magnitude))), "translate_percent": along(-magnitude / 2)}
     return transform("Affine", interpolation=int(operation.interpolation == "bilinear"), fill=color, **moves)
 
@@ -109,7 +109,7 @@ def albumentations_file(schedule: Schedule) -> str:
 
 
 def _one_of(leaves: list[tuple[Transform, float]], chance: float, then: Sequence[Transform] = ()) -> list[Transform]:
-    """With a chance, one of the leaves, each with its share, and then others; empty where nothing can happen."""
+    """With probability `chance`, one of the leaves by their shares, then `then`; empty if nothing can happen."""
     chosen = [{**leaf, "p": round(share, DIGITS)} for leaf, share in leaves if round(share, DIGITS) > 0]
     if not chosen or round(chance, DIGITS) == 0:
         return []
@@ -120,10 +120,10 @@ def _one_of(leaves: list[tuple[Transform, float]], chance: float, then: Sequence
 
 
 def row_of(schedule: Schedule) -> PlainRow:
-    """The only row, of the operations; SettingsError where rows differ."""
+    """The only policy of the schedule, for operations. SettingsError if its policies differ."""
     schedule = schedule.without_regularizers()
     if (schedule.values != schedule.values[0]).any() or (schedule.spread != schedule.spread[0]).any():
-        problem = f"a pipeline of albumentations does not change over epochs, and the schedule has {schedule.epochs}"
+        problem = f"a pipeline of albumentations does not change over epochs, but the schedule has {schedule.epochs}"
         remedy = "choose one policy, --epoch N or --average (in Python, schedule.only(n) or schedule.averaged())"
         raise SettingsError(f"{problem}: {remedy}")
     values, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))

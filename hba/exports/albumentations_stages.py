@@ -1,6 +1,6 @@
-"""The operations outside of the walk as transforms of albumentations, which draw the change that they make.
+"""The operations outside of the walk as transforms of albumentations, which draw the strength of their change.
 
-A draw that albumentations has not is one of several equally likely transforms. It lacks Perspective and Elastic:
+A draw that albumentations lacks becomes one of several equally likely transforms. It lacks Perspective and Elastic:
 A.Perspective enlarges what hba makes smaller, A.ElasticTransform moves corners up to ten times as far as the middle.
 """
 
@@ -19,7 +19,7 @@ from hba.operations.geometric import CROP_RATIO
 Transform = dict[str, Any]
 
 N_AREAS, N_RATIOS, N_GAMMAS = 5, 3, 4
-"""Numbers of equally likely transforms that stand for an area, the ratio of its sides, and an exponent."""
+"""Numbers of equally likely transforms for an area, the ratio of its sides, and an exponent."""
 
 
 def transform(name: str, **arguments: Any) -> Transform:
@@ -27,7 +27,7 @@ def transform(name: str, **arguments: Any) -> Transform:
 
 
 def jitter(**changed: list[float]) -> Transform:
-    """Of colours; what is not changed stays."""
+    """A change of colours; properties that are not given stay unchanged."""
     factors = {"brightness": [1.0, 1.0], "contrast": [1.0, 1.0], "saturation": [1.0, 1.0], "hue": [0.0, 0.0]}
     return transform("ColorJitter", **{**factors, **changed})
 
@@ -40,7 +40,7 @@ def color_of(fill: Sequence[float]) -> Any:
 def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float], side: Any) -> list[Transform]:
     """Transforms, one of which is to be drawn, for an operation that has a largest change.
 
-    fill: grey levels, one or three. side: of images in pixels, None if unknown. SettingsError where there is none.
+    fill: grey levels, one or three. side: of images in pixels, None if unknown. SettingsError if there is no transform.
     """
     name, needs_side = operation.name, operation.name == "Blur" and not isinstance(side, int)
     if name not in _UP_TO or needs_side:
@@ -53,9 +53,9 @@ def transforms_up_to(operation: Operation, largest: float, fill: Sequence[float]
 
 
 def _sizes(shares: tuple[float, float], ratio: Callable[[float], float]) -> list[dict[str, float]]:
-    """Width x and height y of parts of an image, equally likely, as shares of its sides and at most all of them.
+    """Equally likely widths x and heights y of parts of an image, as shares of its sides, at most 1.
 
-    shares: of the area, between which it is uniform. ratio: of width to height at a place in (-1, 1) of its logarithm.
+    shares: range of the area, which is uniform. ratio: largest ratio of sides for an area; its logarithm is uniform.
     """
     areas = shares[0] + (np.arange(N_AREAS) + 0.5) / N_AREAS * (shares[1] - shares[0])
     places = 2 * (np.arange(N_RATIOS) + 0.5) / N_RATIOS - 1
@@ -112,4 +112,4 @@ _UP_TO: Mapping[str, Callable[[float, Any, Any], list[Transform]]] = {
     "Jpeg": lambda lowest, *_: [transform("ImageCompression", quality_range=[round(lowest), 100])],
     "Erase": _erase,
 }
-"""From the largest change, the colour and the side to what stands for an operation, by name."""
+"""For each operation, a function from the largest change, the colour and the side to its transforms."""

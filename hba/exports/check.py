@@ -15,7 +15,7 @@ from hba.schedule.file import parse
 from hba.schedule.schedule import Schedule
 
 N_DRAWS = 20
-"""Of each image in each epoch."""
+"""Number of draws for each image in each epoch."""
 
 
 class Checked(NamedTuple):
@@ -52,7 +52,7 @@ def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image])
 
 
 def _loaded(text: str, to: str) -> Any:
-    """What the file augments with."""
+    """The transform or augmentation of the file."""
     if to == "json":
         return Schedule(**parse(text)).without_regularizers().transform()
     module: Any = types.ModuleType("exported")

@@ -17,8 +17,8 @@ from hba.utils.text import unknown
 class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
 
-    ending: of the file's name. write: its text, from a schedule and its name as a module. differs: what is not exact,
-    if something is not. has_regularizers: whether it also holds what was tuned beside operations.
+    ending: of the file's name. write: makes its text from a schedule and its name as a module. differs: what is not
+    exact, if anything. has_regularizers: whether it also holds the values of regularizers.
     """
 
     ending: str
@@ -52,12 +52,12 @@ def find_target(name: str) -> Target:
 
 
 def export(schedule: Schedule | str | Path, to: str, path: str | Path | None = None) -> str:
-    """The text of a file with the schedule for another library; a key of TARGETS says which.
+    """Export a schedule for another library, `to`, a key of TARGETS. Returns the text of the file.
 
     schedule: a schedule, its file, or the name of a recipe or of a shipped one; Schedule.only and Schedule.averaged
-    make fixed policies of one. path: where the text is also written, atomically. Regularizers are left out, except by
-    `json`; the head of a Python file names them. SettingsError for an unknown target, for operations and images that it
-    cannot express, and for a Python file that could not be imported; ScheduleError for a schedule without operations.
+    make fixed policies of one. path: where the text is also written, atomically. Regularizers are left out, except with
+    `json`; the head of a Python file lists them. SettingsError for an unknown target, for operations and images that it
+    cannot express, and for a file that Python could not import; ScheduleError for a schedule without operations.
     """
     target = find_target(to)
     file = Path("policy.py" if path is None else path)

@@ -1,7 +1,7 @@
-"""What an exported file for kornia is made of: code that needs kornia and PyTorch, but not hba.
+"""The code of an exported file for kornia, which needs kornia and PyTorch, but not hba.
 
 hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on batches of
-hba/operations. So it must write all that a name here uses. OPERATIONS, TABLES and FILL are the file's own.
+hba/operations. So it must also write everything that they use. OPERATIONS, TABLES and FILL are defined in the file.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Operation(NamedTuple):
-    """One image operation: its function on images (N, C, H, W), and what that takes after them, a row for each image.
+    """One image operation: its function on images (N, C, H, W), and its further arguments, with a row for each image.
 
-    interpolation: nearest or bilinear, of an operation that moves pixels; the function returns the coefficients of its
-    affine map then, from magnitudes, height and width. moves_pixels: where to is not known, without an interpolation.
+    interpolation: nearest or bilinear, if the function returns the coefficients of an affine map from magnitudes,
+    height and width. moves_pixels: whether it moves pixels; without an interpolation, it is not known where to.
     signed: the magnitude is negated with probability 0.5.
     """
 
@@ -49,9 +49,9 @@ class Operation(NamedTuple):
 
 
 def draw_for_batch(row: PlainRow, n_images: int, device: torch.device) -> dict[str, Tensor]:
-    """For each image, what to do in at most S steps: slots (B, S), -1 for nothing; signed magnitudes (B, S); positions
-    (B, S, P). On the walk, an image may get K operations; of the slots in a random order, the first K that fire are
-    applied. Every other slot has a step of its own, before or after the walk.
+    """Draw what to do with each image in at most S steps: slots (B, S), -1 for nothing; signed magnitudes (B, S);
+    positions (B, S, P). In the walk, an image may get K operations: of the slots in a random order, the first K that
+    fire are applied. Every other slot has a step of its own, before or after the walk.
     """
     n_slots, most, (width, other_width) = len(row.slots), len(row.limits), row.n_uniforms
     walk = torch.arange(n_slots, device=device)[row.walk]
@@ -89,10 +89,10 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     """Augments batches by the policy of the current place in the schedule.
 
     Takes images (B, C, H, W), float in [0, 1], C 1 or 3, on any device; place it before the normalisation. In kornia's
-    AugmentationSequential, masks, boxes and keypoints move along with their image; masks are 0 where they show what was
-    outside. Without same_on_batch, every image gets a draw of its own, by torch's default generator.
+    AugmentationSequential, masks, boxes and keypoints move along with their image; masks are 0 in uncovered areas.
+    Without same_on_batch, every image gets a draw of its own, by torch's default generator.
 
-    set_epoch or set_progress choose the place. Before the first of them, it is the last epoch.
+    Choose the place with set_epoch or set_progress. Until then, it is the last epoch.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return {name: one.expand(n_images, *one.shape[1:]) for name, one in drawn.items()}
 
     def compute_transformation(self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any]) -> Tensor:
-        """Where pixels go, (B, 3, 3), the centre of the first at (0, 0)."""
+        """The maps of pixels (B, 3, 3), with the centre of the first one at (0, 0)."""
         n_images = len(params["slots"])
         whole = torch.eye(3, dtype=torch.float64, device=input.device).repeat(n_images, 1, 1)
         for step in range(params["slots"].shape[1]):
@@ -138,7 +138,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return self._augmented(self._movable(input), params, input.new_zeros(input.shape[1]), moves_only=True)
 
     def _movable(self, annotations: Any, *_: Any, **__: Any) -> Any:
-        """Masks, boxes or keypoints, as they are; TypeError if an operation does not say where they go."""
+        """Return masks, boxes or keypoints unchanged; TypeError if an operation does not say where they move."""
         if unknown := [name for name, one in self.operations.items() if one.moves_pixels and not one.interpolation]:
             raise TypeError(f"only images can go through {', '.join(unknown)}; export the schedule --without them")
         return annotations
@@ -147,7 +147,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     apply_non_transform_box = apply_non_transform_keypoint = _movable  # type: ignore[assignment]
 
     def _augmented(self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool) -> Tensor:
-        """moves_only: as a mask, only what moves pixels, and from the nearest."""
+        """moves_only: as for a mask, apply only operations that move pixels, with nearest interpolation."""
         result = images.clone()
         for step in range(params["slots"].shape[1]):
             for operation, chosen in self._of_step(params, step):
@@ -172,7 +172,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
 
 
 def matrices(maps: Maps, interpolation: str | None) -> Tensor:
-    """(N, 3, 3) float64: from places of results to those of the images before, in pixels from the top left corner."""
+    """Maps (N, 3, 3), float64, from places in results to places in inputs, in pixels from the top left corner."""
     a, b, c, d, e, f = maps.exact.unbind(1)
     if interpolation == "nearest":
         # Whole pixels were shifted.
@@ -183,5 +183,5 @@ def matrices(maps: Maps, interpolation: str | None) -> Tensor:
 
 
 def policy(same_on_batch: bool = False, keepdim: bool = False) -> SchedulePolicy:
-    """The schedule as an augmentation of kornia; before set_epoch and set_progress, its last epoch."""
+    """The schedule as an augmentation of kornia, in its last epoch until you call set_epoch or set_progress."""
     return SchedulePolicy(OPERATIONS, TABLES, FILL, same_on_batch, keepdim)  # noqa: F821

@@ -19,7 +19,7 @@ or by hba, epoch by epoch: schedule.batch_transform(n).
 
 
 def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
-    """The share of batches and alpha of MixUp and CutMix, means over epochs, as far as batches are mixed by them."""
+    """The share of batches and alpha of MixUp and CutMix, means over epochs; without those that mix no batches."""
     mean = Mixing.of(schedule.space, schedule.averaged().values[0])
     mixup, alpha, cutmix, cutmix_alpha = (float(one) for one in vars(mean).values())
     shares = {"MixUp": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
@@ -27,7 +27,7 @@ def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
 
 
 def mixing_note(schedule: Schedule) -> str:
-    """One line about what is left out; empty for a schedule without mixing."""
+    """One line about the mixing that is left out; empty for a schedule without mixing."""
     shares = _mean_shares(schedule).items()
     names = " and ".join(f"{name} ({share:.1%} of batches, alpha {alpha:.3g})" for name, (share, alpha) in shares)
     return names and f"{names}; mix batches with schedule.batch_transform(n_classes)"

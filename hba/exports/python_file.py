@@ -61,7 +61,7 @@ It needs torch and kornia 0.8 or newer, and nothing else."""
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
-    """The text of the file, for kornia if on_batches, else for torchvision; module: its name as one.
+    """The text of the file, for kornia if on_batches, else for torchvision. module: its name as a module.
 
     Raises SettingsError for operations of your own.
     """
@@ -111,14 +111,14 @@ def builtin_operations(schedule: Schedule) -> Sequence[Operation]:
 
 
 def _harmless(text: str) -> str:
-    """Text from a schedule's file, which must not end the docstring."""
+    """Text from a schedule's file, changed so that it cannot end the docstring."""
     return re.sub(r"[^\w .,:/();-]", "?", text)
 
 
 def _source(code: str, modules: Sequence[ModuleType]) -> str:
-    """The imports, functions, classes and constants of the modules that code needs, in their order.
+    """The imports, functions, classes and constants that code needs from the modules, in their order.
 
-    Of two definitions of a name, the last counts. Imports of hba and comments for checkers and linters are left out.
+    The last definition of a name counts. Imports of hba and comments for checkers and linters are left out.
     """
     imports: dict[str, str] = {}
     definitions: dict[str, str] = {}
@@ -149,7 +149,7 @@ def _source(code: str, modules: Sequence[ModuleType]) -> str:
 
 
 def _names(code: str) -> set[str]:
-    """Names that code takes from its module."""
+    """Global names that code uses."""
 
     def read_in(table: symtable.SymbolTable) -> set[str]:
         is_module = table.get_type() == "module"
@@ -188,7 +188,7 @@ def _pil_name(function: Any) -> str:
 
 
 def _tables_text(schedule: Schedule) -> str:
-    """In single precision, in which hba draws."""
+    """The tables in single precision, in which hba draws."""
     space = schedule.space
     ranges = [(0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude] for slot in space.slots]
     slots = [(slot.operation.name, *ends) for slot, ends in zip(space.slots, ranges, strict=True)]
@@ -217,7 +217,7 @@ def _tables_text(schedule: Schedule) -> str:
 
 
 def _rows(table: Tensor) -> str:
-    """A line for each epoch, or one line where all are alike; the shortest decimals that give the same numbers."""
+    """A line for each epoch, or one line if all are equal; the shortest decimals that give the same numbers."""
     rows = table[:1] if (table == table[0]).all() else table
     lines = [", ".join(str(number) for number in row) for row in rows.numpy()]
     return "[\n" + "".join(f"        [{line}],\n" for line in lines) + "    ]"

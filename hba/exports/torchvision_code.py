@@ -1,7 +1,7 @@
-"""What an exported file for torchvision is made of: code that needs torchvision, PyTorch and Pillow, but not hba.
+"""The code of an exported file for torchvision, which needs torchvision, PyTorch and Pillow, but not hba.
 
 hba/exports/python_file.py writes the source of this module's names into the file, beside hba's functions on PIL images
-and its draw for one image. So it must write all that a name here uses. OPERATIONS, TABLES and FILL are the file's own.
+and its draw for one image. So it must also write all that they use. OPERATIONS, TABLES and FILL are the file's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Operation(NamedTuple):
-    """One image operation: its function on a PIL image, and what that takes after the image.
+    """One image operation: its function on a PIL image, and the arguments that follow the image.
 
     on_batches: the function takes images (1, C, H, W), float in [0, 1], instead. signed: the magnitude is negated with
-    probability 0.5. resampling: PIL's filter, where pixels are moved.
+    probability 0.5. resampling: PIL's filter, if pixels are moved.
     """
 
     function: Callable[..., Any]
@@ -57,13 +57,13 @@ class Operation(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A schedule in plain numbers: a row for each epoch, and in a row of the first two a number for each slot.
+    """A schedule in plain numbers: a row for each epoch, with a number for each slot in probabilities and magnitudes.
 
     slots: the name of an operation, and the range from low to high of its magnitude. probabilities: that a slot fires.
-    magnitudes: 0 where there is none. counts: how likely an image that may get k - 1 operations may get k, for
-    k = 1, 2, ... The spreads are the standard deviations, from image to image, of the logits of these three.
+    magnitudes: 0 for an operation without one. counts: the probability that an image that may get k - 1 operations may
+    get k, for k = 1, 2, ... The spreads are the standard deviations, from image to image, of the logits of these three.
     A table of a single row holds for all epochs. walk: the first slot of which an image gets only some, and the one
-    after the last. n_uniforms: random numbers of a step of the walk, and of another one.
+    after the last. n_uniforms: random numbers of a step of the walk, and of another step.
     """
 
     epochs: int
@@ -87,7 +87,7 @@ def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
 
 
 def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> PlainRow:
-    """What images are drawn by at a row number that may be fractional, linear between two rows."""
+    """The policy at a row number that may be fractional, linear between two rows."""
 
     def at(rows: list[list[float]]) -> Tensor:
         before = min(int(position), len(rows) - 1)
@@ -104,7 +104,7 @@ def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> Pl
     return PlainRow(
         probabilities=mean_probabilities(at(probabilities), spreads[0]).tolist(),
         limits=(1 - mean_probabilities(at(counts), spreads[2]).cumprod(dim=0)).tolist(),
-        # Of an operation, the draw asks only whether it is signed.
+        # The draw uses only whether an operation is signed.
         slots=[PlainSlot(operations[name], *own) for (name, _, _), own in zip(tables.slots, numbers, strict=True)],
         is_spread=any(bool(one.any()) for one in spreads),
         walk=slice(*tables.walk),
@@ -113,12 +113,12 @@ def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> Pl
 
 
 def is_image_tensor(given: Any) -> bool:
-    """A plain tensor of an image's dimensions; labels and vectors have fewer."""
+    """Whether it is a plain tensor with the dimensions of an image; labels and vectors have fewer."""
     return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor) and given.ndim >= 3
 
 
 class Place:
-    """Where in the schedule images are augmented; before it is chosen, in the last epoch."""
+    """The place in the schedule at which images are augmented; until it is chosen, the last epoch."""
 
     def begin(self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]) -> None:
         self.operations, self.tables, self.fill = operations, tables, fill
@@ -127,14 +127,14 @@ class Place:
         self._last: tuple[float, PlainRow] | None = None
 
     def row(self) -> PlainRow:
-        """The current one; made anew when the place moves."""
+        """The policy at the current place; made again when the place changes."""
         position = float(self._position)
         if self._last is None or self._last[0] != position:
             self._last = (position, row_at(self.operations, self.tables, position))
         return self._last[1]
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Use the schedule as it is in an epoch, counted from 0, of a training of so many epochs."""
+        """Use the policy of an epoch, counted from 0, in a training of `epochs` epochs."""
         if not 0 <= epoch < epochs:
             raise ValueError(f"epoch must lie in [0, {epochs - 1}], got {epoch}")
         self.set_progress(epoch / (epochs - 1) if epochs > 1 else 0.5)
@@ -149,13 +149,13 @@ class Place:
 class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     """Augments one image by the policy of the current place in the schedule; returns it in the same form.
 
-    fill: by the channels of an image, the colour in [0, 1] of what operations uncover.
+    fill: for each number of channels, the colour in [0, 1] of areas that operations uncover.
 
     Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
     which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
     no longer fit their image. Every image gets a draw of its own, by torch's default generator.
 
-    set_epoch or set_progress choose the place, at first the last epoch, and reach DataLoader workers, persistent too.
+    set_epoch and set_progress choose the place, at first the last epoch. They also reach persistent DataLoader workers.
     """
 
     _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)
@@ -189,7 +189,7 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
             raise TypeError(f"a PIL image must be of mode L or RGB, got {inpt.mode}; use .convert('RGB')")
         return self._augmented(inpt, params["drawn"])
 
-    # What torchvision called them before 0.21.
+    # Their names before torchvision 0.21.
     _check_inputs, _get_params, _transform = check_inputs, make_params, transform
 
     def _augmented(self, image: Image.Image, drawn: list[OpSample]) -> Image.Image:
@@ -208,5 +208,5 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
 
 
 def transform() -> ScheduleTransform:
-    """The schedule as a transform; before set_epoch and set_progress, its last epoch."""
+    """The schedule as a transform, in its last epoch until you call set_epoch or set_progress."""
     return ScheduleTransform(OPERATIONS, TABLES, FILL)  # noqa: F821

@@ -1,4 +1,4 @@
-"""Hypernetworks: hyper-layers, and inserting them into an ordinary network."""
+"""Hypernetworks: hyper-layers, and the network into which they are inserted."""
 
 from hba.hypernet.dropout import RatedDropout, TunedRates
 from hba.hypernet.layers import HyperLayer

@@ -1,7 +1,7 @@
-"""Dropout whose rate is a hyperparameter, so that each image of a batch has its own rate.
+"""Dropout with a tuned rate, which may differ between the images of a batch.
 
-In training mode, TunedDropout draws like the layer that it replaces, at the rate that the HyperNetwork provides; in
-eval mode it does nothing. It draws from torch's default generator, as nn.Dropout does.
+In training mode, TunedDropout drops like the layer that it replaces, at the rate that the HyperNetwork provides; in
+eval mode it does nothing. Like nn.Dropout, it draws from torch's default generator.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,20 +15,20 @@ from hba.errors import SettingsError
 from hba.hypernet.layers import LambdaContext
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-"""Kinds whose rate can be tuned, beside RatedDropout. All but the first drop whole channels."""
+"""Layers whose rate can be tuned, besides RatedDropout. All except the first drop whole channels."""
 
 
 class TunedRates(NamedTuple):
-    """columns: the column of the rate by name of the dropout module. decode: from lambda (..., n) to values."""
+    """columns: name of each dropout module to the column of its rate. decode: maps lambda (..., n) to values."""
 
     columns: Mapping[str, int]
     decode: Callable[[Tensor], Tensor]
 
 
 class RatedDropout(nn.Module):
-    """Base class of custom dropouts whose rate may differ within a batch; a subclass defines `dropped`.
+    """Base class of your own dropouts with a tuned rate, which may differ within a batch. Subclasses define `dropped`.
 
-    p: the rate in [0, 1]. of_batch: whether a whole batch has one rate, because the same is dropped for all of it.
+    p: the rate in [0, 1]. of_batch: whether the whole batch shares one rate, because the same units are dropped for it.
     """
 
     of_batch = False
@@ -38,7 +38,7 @@ class RatedDropout(nn.Module):
         self.p = p
 
     def dropped(self, x: Any, *further: Any, rate: Tensor) -> Any:
-        """x after dropout. rate: () or (B,), one for each example."""
+        """Apply dropout to x. rate: () or (B,), one for each example."""
         raise NotImplementedError
 
     def forward(self, x: Any, *further: Any) -> Any:
@@ -51,7 +51,7 @@ class RatedDropout(nn.Module):
 def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
     """0 with probability `rate`, otherwise 1 / (1 - rate), drawn from torch's default generator.
 
-    rate: with as many dimensions as the shape, or none. A rate of 1 keeps nothing.
+    rate: a tensor with as many dimensions as the shape, or with none. A rate of 1 keeps nothing.
     """
     first, *others = shape
     drawn = draw_then_shard(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
@@ -60,14 +60,14 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
 
 
 class TunedDropout(nn.Module):
-    """Replaces a dropout module. name: of the module in the network."""
+    """Replaces a dropout module. name: name of the module in the network."""
 
     def __init__(self, layer: nn.Module, name: str, column: int, context: LambdaContext) -> None:
         super().__init__()
         self.layer, self.name, self.column, self.context = layer, name, column, context
 
     def forward(self, x: Any, *further: Any) -> Any:
-        """x (B, ...), or whatever a RatedDropout takes."""
+        """x: (B, ...), or the input of a RatedDropout."""
         if not self.training:
             return x
         values = self.context.values
@@ -77,12 +77,12 @@ class TunedDropout(nn.Module):
             problem = f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images"
             raise SettingsError(f"{problem}, so it cannot have a rate for each image; omit dropout from tune")
         rate = values[..., self.column].to(x)
-        # Leading dimensions with separate draws: all of them, or images and channels.
+        # Leading dimensions that are dropped independently: all, or images and channels.
         n_dimensions = x.ndim if type(self.layer) is nn.Dropout else 2
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
         return x * scaled_mask(shape, rate.reshape(-1, *[1] * (x.ndim - 1)))
 
     def to_module(self, values: Tensor) -> nn.Module:
-        """The replaced layer, at its rate in values (n,)."""
+        """The replaced layer, with its rate from values (n,)."""
         self.layer.p = float(values[self.column])  # type: ignore[assignment]
         return self.layer

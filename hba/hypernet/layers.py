@@ -9,14 +9,14 @@
 theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                                            (eq. 10 to 14)
 
 With one lambda for all images, the weights are computed and the layer runs once. With one lambda per image, row j of
-the weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j]. Because the layer is linear, its output is that of
-phi_0 plus (phi_V[j] . lambda_i) times that of phi_U, so no weights are made per image.
+the weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j]. Because the layer is linear, its output is the
+output with phi_0 plus (phi_V[j] . lambda_i) times the output with phi_U, so no weights are computed per image.
 
 phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (Delta-STN). phi_U starts as PyTorch
 initializes weights and biases of that shape (STN's listing 1), and at one for BatchNorm; zero would be a saddle point.
 
-The network linearized in lambda at its center: a move eps (B, n) changes an output by (phi_V eps) times the output of
-phi_U for the input at the center, and by the change of the input passed through phi_0.
+In the network linearized in lambda at its center, a move eps (B, n) changes an output by (phi_V eps) times the output
+with phi_U for the input at the center, and by the change of the input passed through phi_0.
 """
 
 import copy
@@ -30,9 +30,9 @@ from torch.autograd import forward_ad
 
 
 class LambdaContext:
-    """In a forward pass, lambda for hyper-layers, and values in natural units for dropouts; None outside of one.
+    """lam: lambda for hyper-layers. values: in natural units, for dropouts. All are None outside of a forward pass.
 
-    eps (B, n): given instead of lambda, a move from the center, along which dual numbers carry the change of outputs.
+    eps (B, n): a move from the center, given instead of lambda; dual numbers carry the change of outputs along it.
     """
 
     lam: Any = None
@@ -41,7 +41,7 @@ class LambdaContext:
 
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
-    """phi_0 + diag(phi_V lam) phi_U for one lam (n,), any number of weight dimensions after the rows (eq. 10)."""
+    """phi_0 + diag(phi_V lam) phi_U for one lam (n,) (eq. 10); weights may have any dimensions after the rows."""
     scale = phi_V @ lam
     return phi_0 + scale.reshape(-1, *[1] * (phi_0.ndim - 1)) * phi_U
 
@@ -67,7 +67,7 @@ class HyperLayer(nn.Module):
         self.affine_names: list[str] = []
 
     def add_affine(self, name: str, phi_0: Tensor, phi_U: Tensor) -> None:
-        """Make the parameters of a tensor that begins at phi_0 and moves along phi_U."""
+        """Register the parameters of a tensor that starts at phi_0 and moves along phi_U."""
         self.affine_names.append(name)
         for part, value in zip("0UV", (phi_0, phi_U, phi_0.new_zeros(len(phi_0), self.n)), strict=True):
             self.register_parameter(f"{name}_{part}", _parameter(value))
@@ -81,13 +81,13 @@ class HyperLayer(nn.Module):
         raise NotImplementedError
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph, without computing the weights."""
+        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph; the weights are not computed."""
         return sum((modulated_squares(*self.phi(name), lam) for name in self.affine_names), lam.new_zeros(len(lam)))
 
 
 class HyperLinear(HyperLayer):
-    """A linear layer (eq. 10, bias eq. 11), or a convolution of any stride, padding and groups (eq. 12 and 13), with
-    weights affine in lambda: one row for each output channel.
+    """A linear layer (eq. 10, bias eq. 11), or a convolution with any stride, padding and groups (eq. 12 and 13). Its
+    weights are affine in lambda, with one row for each output channel.
     """
 
     weight_0: nn.Parameter
@@ -102,7 +102,7 @@ class HyperLinear(HyperLayer):
         self, layer: nn.Linear | nn.Conv2d, n: int, context: LambdaContext, generator: torch.Generator
     ) -> None:
         super().__init__(n, context)
-        # The layer's settings; its weights are in the hyper-layer itself.
+        # The layer's settings; the hyper-layer has the weights.
         self.template = copy.deepcopy(layer)
         bound = 1 / math.sqrt(layer.weight[0].numel())
         for name, own in layer.named_parameters():
@@ -118,7 +118,7 @@ class HyperLinear(HyperLayer):
         return F.linear(x, weight, bias)
 
     def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
-        """(B, c) with as many dimensions as the layer's output: it scales the channels of each image."""
+        """Reshape (B, c) to as many dimensions as the layer's output, to scale the channels of each image."""
         if isinstance(self.template, nn.Conv2d):
             return _per_channel(rows)
         return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
@@ -143,7 +143,7 @@ class HyperLinear(HyperLayer):
         change = self.per_image(eps @ self.weight_V.T, change) * change
         if self.bias_0 is not None:
             change = change + self.per_image((eps @ self.bias_V.T) * self.bias_U, change)
-        # An input that has changed already has changed y, a dual number, through phi_0.
+        # If the input is a dual number, its change has already changed y through phi_0.
         value, own = forward_ad.unpack_dual(y)
         return forward_ad.make_dual(value, change if own is None else own + change)
 
@@ -157,7 +157,7 @@ class HyperLinear(HyperLayer):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are those of the batch, over all lambdas. timm's BatchNormAct2d then drops and activates too.
+    The statistics are over the whole batch, with all lambdas. For timm's BatchNormAct2d, it also drops and activates.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, context: LambdaContext) -> None:
@@ -172,7 +172,7 @@ class HyperBatchNorm2d(HyperLayer):
         self.add_affine("affine", affine, torch.ones_like(affine))
 
     def forward(self, x: Tensor) -> Tensor:
-        # Not self.normalize(x), because BatchNormAct2d would drop and activate before scale and offset.
+        # self.normalize(x) would not do: BatchNormAct2d would drop and activate before scale and offset.
         y = nn.BatchNorm2d.forward(self.normalize, x)
         scale, offset = self.affine_of(len(x)).chunk(2, dim=1)
         y = y * _per_channel(scale) + _per_channel(offset)
@@ -203,12 +203,12 @@ def _parameter(value: Tensor) -> nn.Parameter:
 
 
 def _per_channel(rows: Tensor) -> Tensor:
-    """(B, c) as (B, c, 1, 1)."""
+    """Reshape (B, c) to (B, c, 1, 1)."""
     return rows[:, :, None, None]
 
 
 def can_be_replaced(layer: nn.Module) -> bool:
-    """Whether a Conv2d, BatchNorm2d or Linear can get a hyper-layer: its weight and function must be the kind's own."""
+    """Whether a hyper-layer can replace a Conv2d, BatchNorm2d or Linear: weights and forward must be the class's."""
     if isinstance(layer, nn.BatchNorm2d) and (not layer.affine or is_batch_norm_act(layer)):
         return layer.affine
     kind = next(kind for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear) if isinstance(layer, kind))

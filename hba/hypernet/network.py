@@ -1,4 +1,4 @@
-"""HyperNetwork: an ordinary network, some weights of which are affine in lambda."""
+"""HyperNetwork: an ordinary network in which some weights are affine in lambda."""
 
 import copy
 from typing import Any
@@ -13,16 +13,16 @@ from hba.hypernet.sharing import layers_to_replace
 
 
 class HyperNetwork(nn.Module):
-    """F(x; theta(lambda)): a copy of the network in which a weight sharing strategy replaces layers by hyper-layers.
+    """F(x; theta(lambda)): a copy of the network with hyper-layers in place of layers that a sharing strategy chooses.
 
-    At the start theta does not depend on lambda and equals the model's weights.
+    At the start, theta does not depend on lambda and equals the model's weights.
 
-    center (n,): the lambda at which theta is phi_0; the layers get lambda - center. Zero gives the paper's
-    hypernetwork. With the current lambda of a search it is the centered one (Delta-STN, eq. 3.1 and 3.14), whose phi_0
-    are the current weights, and whose phi_U and phi_V are only their response to a change of lambda.
+    center (n,): the lambda at which theta is phi_0; the layers get lambda - center. With zero, this is the paper's
+    hypernetwork. With the current lambda of a search, it is the centered one (Delta-STN, eq. 3.1 and 3.14): phi_0 are
+    the current weights, and phi_U and phi_V only their response to a change of lambda.
 
     n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None uses seed 0.
-    rates: of dropout modules whose rates are hyperparameters.
+    rates: of dropout modules with tuned rates.
     """
 
     center: Tensor
@@ -55,9 +55,9 @@ class HyperNetwork(nn.Module):
             _replace(self.model, layer, TunedDropout(layer, name, column, self.context))
 
     def forward(self, x: Any, lam: Tensor) -> Any:
-        """The network's output for x (length B) at lam: (n,) for all images, or (B, n) with one row per image.
+        """The network's output for x (length B) at lam, (n,) for all images or (B, n) with one row per image.
 
-        No gradient passes through the rates of dropout.
+        No gradient flows through the rates of dropout.
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
@@ -65,10 +65,10 @@ class HyperNetwork(nn.Module):
         return self._through_door(x, lam)
 
     def first_order(self, x: Any, lam_rows: Tensor) -> Any:
-        """The output for x (length B) at the center and its derivative along lam_rows (B, n) minus the center, as dual
+        """The output for x (length B) at the center, and its derivative along lam_rows (B, n) minus the center, as dual
         numbers of a forward_ad.dual_level.
 
-        The derivative has a graph to the response only. Dropout uses the rates of lam_rows.
+        Only phi_U and phi_V get gradients from the derivative. Dropout uses the rates of lam_rows.
         """
         self.context.eps = lam_rows - self.center
         return self._through_door(x, lam_rows)
@@ -88,7 +88,7 @@ class HyperNetwork(nn.Module):
             self.context.lam = self.context.eps = self.context.values = None
 
     def to_module(self, lam: Tensor) -> nn.Module:
-        """An ordinary network, without hyper-layers, with the weights at lam (n,)."""
+        """An ordinary network without hyper-layers, with the weights at lam (n,)."""
         network = copy.deepcopy(self.model)
         for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
             _replace(network, layer, layer.to_module((lam - self.center).detach()))
@@ -112,7 +112,7 @@ class HyperNetwork(nn.Module):
         return [parameter for name, parameter in parameters if name.endswith(("_U", "_V"))]
 
     def current_parameters(self) -> dict[str, nn.Parameter]:
-        """All others by name: phi_0 and the weights that do not depend on lambda."""
+        """All other parameters by name: phi_0 and the weights that do not depend on lambda."""
         response = {id(parameter) for parameter in self.response_parameters()}
         return {name: one for name, one in self.named_parameters() if id(one) not in response}
 
@@ -121,7 +121,7 @@ class HyperNetwork(nn.Module):
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Replace a layer under all its names, so that a layer that is used twice stays one layer."""
+    """Replace a layer under all its names, so that a layer with two names remains one layer."""
     for name, module in list(network.named_modules(remove_duplicate=False)):
         if module is old:
             parent, _, child = name.rpartition(".")

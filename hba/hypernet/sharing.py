@@ -1,8 +1,8 @@
 """Weight sharing strategies: which layers get a hyper-layer; all others share their weights (paper, 3.5, Table 2).
 
-Layers count in the order in which the network defines them. The last linear layer gets a hyper-layer only with `every`
-(a network that ends in a convolution has no such exception). These layers never get one: the output projection of
-nn.MultiheadAttention, whose weights are read directly, and layers of which a parameter is frozen (requires_grad False).
+The order of layers is the order in which the network defines them. The last linear layer gets a hyper-layer only with
+`every` (there is no such exception for a last convolution). These layers never get one: the output projection of
+nn.MultiheadAttention, whose weights are read directly, and layers with a frozen parameter (requires_grad False).
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from hba.hypernet.layers import can_be_replaced
 
 
 class Strategy(NamedTuple):
-    """All layers of some kinds, or only the first of them. last_linear: the last linear layer counts too."""
+    """All layers of some kinds, or only the first of them. last_linear: includes the last linear layer."""
 
     kinds: tuple[type[nn.Module], ...]
     first_only: bool = False
@@ -33,16 +33,16 @@ SHARING: Mapping[str, Strategy] = {
     "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
     "every": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear), last_linear=True),
 }
-"""By name: the paper's five; `all`, which adds the hidden linear layers; and `every`, which adds the last one too, as
-STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020) do.
+"""By name: the paper's five; `all`, which adds the hidden linear layers; and `every`, which also adds the last linear
+layer, like STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
 """
 
 
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer.
 
-    Raises SettingsError for an unknown strategy, for one that finds no layer in this network, and for one that finds a
-    layer for which there is no hyper-layer, or whose weights another layer has too.
+    Raises SettingsError if the strategy is unknown, if it finds no layer in this network, or if it finds a layer that
+    no hyper-layer can replace or that shares its weights with another layer.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
@@ -55,12 +55,12 @@ def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
 
 
 def working_strategies(model: nn.Module) -> tuple[str, ...]:
-    """The strategies that find layers in this network, all of which can get a hyper-layer."""
+    """The strategies that find layers in this network, and only layers that a hyper-layer can replace."""
     return tuple(sharing for sharing, strategy in SHARING.items() if not _chosen(model, strategy)[1])
 
 
 def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None]:
-    """Names of the layers that a strategy chooses, and why they cannot become hyper-layers; None if they can."""
+    """Names of the layers that a strategy chooses, and why hyper-layers cannot replace them; None if they can."""
     layers = {name: one for name, one in model.named_modules() if name and not isinstance(one, OutputOfAttention)}
     linear = [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]
     left_out = () if strategy.last_linear else linear[-1:]
@@ -69,11 +69,11 @@ def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None
     chosen = chosen[:1] if strategy.first_only else chosen
     if not chosen:
         return chosen, f"needs a {' or '.join(kind.__name__ for kind in strategy.kinds)} that is trained"
-    # A hyper-layer has weights of its own, so tied weights would be parted.
+    # A hyper-layer has its own weights, so tied weights would no longer be tied.
     uses = Counter(id(one) for module in model.modules() for one in module.parameters(recurse=False))
     for name in chosen:
         if not can_be_replaced(layers[name]):
             return chosen, f"cannot replace {name!r}, a {type(layers[name]).__name__}"
         if any(uses[id(one)] > 1 for one in layers[name].parameters(recurse=False)):
-            return chosen, f"cannot replace {name!r}, whose weights another layer has too,"
+            return chosen, f"cannot replace {name!r}, which shares its weights with another layer,"
     return chosen, None

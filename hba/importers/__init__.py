@@ -1,4 +1,4 @@
-"""Policies that other programs found or published, as schedules of hba: the closest expression, and what is lost."""
+"""Policies that other programs found or published, as the closest schedules of hba, with the differences."""
 
 from hba.importers.sources import SOURCES, PolicySource, import_policy
 

@@ -1,9 +1,9 @@
 """Policies of Fast AutoAugment (Lim et al. 2019) and DADA (Li et al. 2020): lists of sub-policies in text files.
 
-A sub-policy is a list of (operation, probability, level), applied in this order; images get one, all equally likely.
-
-A level L is in [0, 1]. Of operations that move pixels, it reaches from one side to the other, and the side is drawn
-anew for each image: |2 L - 1| is the distance. Higher levels invert and posterize less. Pixels are of images of 32.
+A sub-policy is a list of (operation, probability, level), applied in this order. Each image gets one, all equally
+likely. A level L is in [0, 1]. For operations that move pixels, it ranges from one side to the other, and the side is
+drawn again for each image: |2 L - 1| is the distance. Higher levels solarize and posterize less. Pixels are those of
+images with a side of 32.
 
 Ref: github.com/kakaobrain/fast-autoaugment, FastAutoAugment/archive.py and augmentations.py (augment_list,
 apply_augment), which DADA uses too; github.com/VDIGPKU/DADA, fast-autoaugment/FastAutoAugment/genotype.py and data.py
@@ -41,15 +41,15 @@ LEVELS: Mapping[str, tuple[str, Callable[[float], float] | None]] = {
     "TranslateXAbs": ("TranslateX", lambda level: 10 / PBA_SIDE_PIXELS * level),
     "TranslateYAbs": ("TranslateY", lambda level: 10 / PBA_SIDE_PIXELS * level),
 }
-"""By the name in a list, hba's operation and its magnitude by level; None for an operation without magnitude."""
+"""For each name in a list, hba's operation and the function from level to magnitude; None without magnitude."""
 
 
 def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a text; one of MALFORMED for anything else. name: which list, if there are several."""
+    """The sub-policies of a text. Raises one of MALFORMED for anything else. name: the list, if there are several."""
     lists = lists_in(text)
     if not lists:
         rule = "a list of sub-policies, each a list of (operation, probability, level), as JSON or Python"
-        raise ScheduleError(f"it must hold {rule}; of a log, give the list alone")
+        raise ScheduleError(f"it must hold {rule}; from a log, give only the list")
     if name is None and len(lists) > 1:
         raise ScheduleError(f"it holds {len(lists)} lists ({first_of(list(lists), 8)}); choose one with --name")
     if name is not None and name not in lists:
@@ -59,7 +59,7 @@ def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
 
 
 def lists_in(text: str) -> dict[str, Any]:
-    """Lists of lists in JSON or Python, by the variable or function that they are of, or "". Nothing is run."""
+    """Lists of lists in JSON or Python, by the name of their variable or function, or "". No code is run."""
     found = {}
     with contextlib.suppress(*MALFORMED):
         for name, node in _named(ast.parse(text.strip()).body):

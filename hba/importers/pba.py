@@ -4,13 +4,13 @@ PBA trains a population of networks. A trial that clones the network of a better
 
     [trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new policy]
 
-The old policy is the clone's so far, the new one what it continues with. The schedule is the line of descent of the
-last trial. In it, each line clones the trial of the line before. Lines before the last break in that chain are omitted.
+The old policy is the one that the clone used so far, and the new one its next. The schedule is the ancestry of the last
+trial, in which each line clones the trial of the line before. Lines before the last break in that chain are omitted.
 A policy is 60 whole numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and for the 15
 operations in the order of PBA_RANGES, the probability in tenths and the level of the magnitude, both in [0, 10].
 
-Levels of magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in PBA; pixels become
-fractions of its 32. PBA's borders and Cutout have the dataset's mean colour, here `fill`. NOTE has other differences.
+Magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in PBA; pixels become fractions of
+PBA's side of 32. PBA fills borders and Cutout with the dataset's mean colour, here `fill`. NOTE has other differences.
 
 Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse_policy) and
 pba/augmentation_transforms.py (levels), without its stretching.
@@ -54,7 +54,7 @@ _LINE = pydantic.TypeAdapter(tuple[Any, Any, Any, pydantic.StrictInt, Numbers, N
 
 
 def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> Schedule:
-    """The schedule of a PBA log over the number of epochs that PBA searched, one row per epoch, in the space `pba`.
+    """The schedule of a PBA log over the epochs that PBA searched, with one policy per epoch, in the space `pba`.
 
     file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric operations and Cutout uncover.
     Raises ScheduleError, which names the line, for a text that is not such a log.
@@ -66,7 +66,7 @@ def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> 
 
 
 def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
-    """For how many epochs, `epochs` in all, each policy of a log is used; 0 where the next took its place at once.
+    """Number of epochs for which each policy of a log is used, `epochs` in all; 0 if the next replaced it at once.
 
     Raises ScheduleError for a text that is not a PBA log.
     """
@@ -85,7 +85,7 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         last = trial
     starts.append(epochs)
     if not policies or epochs < 1 or starts != sorted(starts):
-        rule = f"a log needs a line, and the epochs of cloned trials must not fall, nor exceed the {epochs} given"
+        rule = f"a log needs a line, and the epochs of cloned trials must not decrease or exceed the {epochs} given"
         raise ScheduleError(f"{rule}, got {starts[1:-1]}; give the number of epochs that PBA searched")
     return [(end - start, policy) for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)]
 
@@ -101,7 +101,7 @@ def _literal(line: str) -> Any:
 def natural_values(policy: Numbers) -> dict[str, float]:
     """Probabilities and magnitudes in natural units, by the names of the space `pba`.
 
-    PBA writes a level for Invert, Equalize and AutoContrast too, which it does not use; it is left out.
+    PBA also writes a level for Invert, Equalize and AutoContrast, but does not use it; it is left out.
     """
     values, numbers = {}, iter(policy)
     for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):

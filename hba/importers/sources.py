@@ -21,8 +21,8 @@ _OF_LISTS = ("Cutout's own grey, where borders are black: here both have one col
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
-    kind: what errors call what is read. read: makes sub-policies of the text of a file, or of a policy's name; None for
-    PBA, which has schedules. notes: what hba does differently.
+    kind: its name in errors. read: makes sub-policies of the text of a file, or of a policy's name; None for PBA, which
+    has schedules. notes: what hba does differently.
     """
 
     kind: str
@@ -49,11 +49,11 @@ def import_policy(
 ) -> Schedule:
     """Import a policy of another program as the closest schedule of hba; its provenance says what differs.
 
-    source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: over how many the
-    source searched, which PBA needs; a fixed policy is the same in all of them, 1 by default. fill: colour in [0, 1] of
-    what operations uncover; black by default, for PBA its own. name: of a list, if a file has several.
+    source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: number of epochs of
+    the source's search, required for PBA; a fixed policy is the same in all epochs, 1 by default. fill: colour in
+    [0, 1] of uncovered areas; black by default, PBA's own for PBA. name: the list, if a file has several.
 
-    Raises SettingsError for arguments that do not fit; ScheduleError, which names the file, for one of another source.
+    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file, for other files.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))

@@ -22,7 +22,7 @@ from hba.utils.text import unknown
 __all__ = ["MODELS", "PATTERNS", "Start", "build_model", "find_model"]
 
 Build = Callable[..., nn.Module]
-"""From the number of classes, by default 3 channels, and image_size, by default 32, if layers depend on it."""
+"""A function of the number of classes, channels (default 3), and image_size (default 32) if layers depend on it."""
 
 MODELS: Mapping[str, Build] = {
     "wrn-40-2": partial(WideResNet, 40, 2),
@@ -54,9 +54,9 @@ PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = {
     "simple-cnn-<width>": (SimpleCNN, SIZES),
     "mlp-<width>": (MLP, SIZES),
 }
-"""Networks whose names hold numbers, which they take before the number of classes, and what each number may be."""
+"""Networks with numbers in their names, which they take before the number of classes, and the range of each number."""
 IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
-"""Networks for 224x224 pixels and 1000 classes; all others are for 32x32, and counted at 10 classes."""
+"""Networks for 224x224 pixels and 1000 classes. All others are for 32x32, with parameters counted at 10 classes."""
 
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:

@@ -15,8 +15,8 @@ STEM_CHANNELS = 16
 class PyramidNet(nn.Module):
     """PyramidNet-depth-alpha: (B, in_channels, H, W) to (B, n_classes) logits.
 
-    depth must be 9 k + 2: three stages of k bottlenecks. alpha: by how many channels, before the expansion of the
-    bottlenecks by 4, the last block is wider than the stem's 16.
+    depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider the last block is than the
+    stem, which has 16, before the bottlenecks expand them by 4.
     """
 
     def __init__(self, depth: int, alpha: int, n_classes: int, in_channels: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""A network on smaller images than it is given."""
+"""A network that makes its input images smaller."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -24,7 +24,7 @@ def resnet(depth: int, n_classes: int, in_channels: int = 3, *, small_images: bo
 
 
 class SmallResNet(nn.Sequential):
-    """The layers of torchvision's network but its max pooling, with dropout of channels.
+    """The layers of torchvision's network without its max pooling, with dropout of channels.
 
     Dropout modules are on the input and after each block: for ResNet-18 the 9 rates that Delta-STN tunes (Bae and
     Grosse 2020; dropping whole channels, as in its other networks, is our choice). The initial rate, 0, draws nothing.
@@ -41,7 +41,7 @@ class SmallResNet(nn.Sequential):
 
 
 def _with_dropout(stage: nn.Sequential) -> nn.Sequential:
-    """The blocks of a stage under the names they have, each followed by dropout of channels."""
+    """The blocks of a stage under their own names, each followed by dropout of channels."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for name, block in stage.named_children():
         layers[name] = block

@@ -57,7 +57,7 @@ class _InLine(nn.Sequential):
 
 
 class MLP(_InLine):
-    """Delta-STN's network for MNIST: three hidden layers of 1200 units. width: of each.
+    """Delta-STN's network for MNIST: three hidden layers of 1200 units. width: units of each.
 
     It has three dropout rates, as in the paper: on the input and after the first two hidden layers.
     """
@@ -70,8 +70,8 @@ class MLP(_InLine):
 class SimpleCNN(_InLine):
     """Delta-STN's network for FashionMNIST: two convolutions of 5x5 with 32 and 64 filters, one hidden linear layer.
 
-    width: filters of the first convolution, 32 in the paper's text and 16 in the authors' code. The hidden layer is as
-    wide as in that code: as many units as the convolutions return numbers for 28x28.
+    width: filters of the first convolution, 32 in the paper's text and 16 in the authors' code. As in that code, the
+    hidden layer has as many units as the convolutions have outputs for 28x28.
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:

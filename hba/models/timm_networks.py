@@ -19,7 +19,7 @@ from hba.utils.text import first_of
 
 PREFIX = "timm:"
 TIMM = "timm"
-"""Given instead of a file: the weights that timm downloads."""
+"""Value instead of a file: the weights that timm downloads."""
 NOTHING, ALL_BUT_HEAD = "none", "all-but-head"
 """Values of the setting `freeze`, besides numbers."""
 INSIDE = ("state_dict", "model")
@@ -49,8 +49,8 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
 def timm_config(name: str) -> Any:
     """timm's PretrainedCfg of the network `timm:NAME`, or of the weights `timm:NAME.TAG`; SettingsError without one.
 
-    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images that they were trained with.
-    classifier: names of the layers whose size is the number of classes. has_weights: whether timm can download some.
+    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images that the weights were trained on.
+    classifier: names of the layers whose size is the number of classes. has_weights: whether timm can download weights.
     """
     find_timm_network(name.removeprefix(PREFIX), may_have_tag=True)
     from timm.models import get_pretrained_cfg
@@ -85,7 +85,7 @@ def _read(model: str, source: str) -> tuple[Weights, str]:
         weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
     except Exception as error:
         text = f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)})"
-        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, by itself or in a checkpoint as"
+        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone or in a checkpoint as"
         kinds = f"`{TIMM}`, a file .safetensors, or {saved} {' or '.join(map(repr, INSIDE))}"
         raise SettingsError(f"{text}; pretrained needs {kinds}") from None
     for name, tensor in weights.items():
@@ -95,7 +95,7 @@ def _read(model: str, source: str) -> tuple[Weights, str]:
 
 
 def _parsed(source: str, content: bytes) -> Weights:
-    """The state dict in a file, none of whose code is run. Raises any exception for other content."""
+    """The state dict in a file. No code in the file is run. Raises exceptions of any kind for other content."""
     if source.endswith(".safetensors"):
         from safetensors.torch import load
 
@@ -104,7 +104,7 @@ def _parsed(source: str, content: bytes) -> Weights:
         try:
             found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
-            # PyTorch's message advises to run the code in the file.
+            # PyTorch's message suggests running the code in the file.
             raise ValueError("it holds other things than tensors, or no state dict") from None
     inside = [found[name] for name in INSIDE if isinstance(found, dict) and isinstance(found.get(name), dict)]
     weights = inside[0] if inside else found
@@ -123,7 +123,7 @@ def _of(layers: Sequence[str], weights: Weights) -> Weights:
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
-    heads: names of its layers. SettingsError for any other weight that is missing, unknown or of another shape.
+    heads: names of the head's layers. SettingsError for any other weight that is missing, unknown or of another shape.
     """
     own = network.state_dict()
     fitting = {name: one for name, one in weights.items() if name in own and one.shape == own[name].shape}
@@ -140,8 +140,8 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     """Freeze nothing, all but the head, or the first `what` groups of layers.
 
-    heads: names of its layers. A frozen BatchNorm normalizes by its running statistics and keeps them, in training too.
-    SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
+    heads: names of the head's layers. A frozen BatchNorm normalizes by its running statistics and keeps them, also in
+    training. SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
     """
     if what == NOTHING:
         return
@@ -164,7 +164,7 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
 
 
 def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
-    """Forward pre-hook of a BatchNorm: eval mode while its weight is frozen."""
+    """Forward pre-hook of a BatchNorm, which sets eval mode while its weight is frozen."""
     if isinstance(layer.weight, nn.Parameter) and not layer.weight.requires_grad:
         layer.eval()
 
@@ -190,7 +190,7 @@ class Start:
         """Weights by name, on the CPU. RunError if they have changed."""
         weights, sha256 = _read(self.model, self.source)
         if sha256 != self.sha256:
-            raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start anew")
+            raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start again")
         return weights
 
     def give(self, network: nn.Module) -> None:
@@ -201,7 +201,7 @@ class Start:
         freeze(network, self.frozen, heads)
 
     def note(self, network: nn.Module) -> str:
-        """One sentence on a network that was started so: its weights, and what is frozen."""
+        """One sentence on a network with these weights: where they are from, and what is frozen."""
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (

@@ -27,7 +27,7 @@ def uniform_per_image(images: Tensor) -> Tensor:
 def three_stages(block: Callable[[int, int, int], nn.Module], width: int, n_blocks: int) -> nn.Sequential:
     """Stages of n_blocks blocks with width, 2 width and 4 width channels, after a stem of 16.
 
-    block: from channels before, channels after, and stride, which is 2 in the first block of the last two stages.
+    block: from input channels, output channels and stride, which is 2 in the first block of the last two stages.
     """
     blocks: list[nn.Module] = []
     channels = 16

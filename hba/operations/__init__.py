@@ -1,6 +1,6 @@
-"""The image operations that a policy is made of: batched, one magnitude per image, on any device.
+"""The image operations of a policy: batched, with one magnitude per image, on any device.
 
-The table of operations and its functions' modules import torch only to compute, so commands that print it start fast.
+The table of operations and the modules of its functions import torch only to compute, so that commands start fast.
 """
 
 from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels

@@ -1,8 +1,8 @@
-"""Applies operations to a batch: in each step every image gets one operation, or none.
+"""Applies operations to a batch: in each step, every image gets one operation or none.
 
-On a CPU each operation computes only the images that get it, which is least work. On other devices, and in a compiled
-program, shapes do not depend on what was drawn: each group of operations computes the whole batch once. That is more
-work, but the host never waits for the device, and a step can be captured in a CUDA graph.
+On a CPU, each operation computes only the images that get it, which is the least work. On other devices, and in a
+compiled program, shapes do not depend on the draw: each group of operations computes the whole batch once. This is
+more work, but the host never waits for the device, and a CUDA graph can capture a step.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -18,14 +18,14 @@ from hba.operations.operation import INTERPOLATIONS, Operation
 from hba.utils.devices import device_constant
 
 PART_VALUES = 1 << 19
-"""How many numbers of a batch are worked on at once; with their temporaries they stay in the processor's cache."""
+"""How many numbers of a batch to process at once; with temporaries, they fit into the processor's cache."""
 LARGE_IMAGE_VALUES = 1 << 17
-"""An image of at least so many numbers is worked on alone: sorting it would cost more than a batch saves."""
+"""An image of at least this many numbers is processed alone: sorting it would cost more than a batch saves."""
 SHARED = {"nearest": "nearest", "bilinear": "bilinear", "curve": "levels", "stretch": "levels", "blend": "blend"}
-"""By kernel: of operations whose entries are equal, one computation does for all in a batch."""
+"""By kernel. Operations with equal entries share one computation for the whole batch."""
 
 Steps = tuple[Tensor, Tensor, Tensor]
-"""Of all images: chosen (B, S), magnitudes (B, S) and positions (B, S, P)."""
+"""chosen (B, S), magnitudes (B, S) and positions (B, S, P) of all images."""
 Candidates = Sequence[Iterable[int]] | None
 """For each step, the indices of the operations that can be chosen; None for all."""
 
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     """One operation for each of B images.
 
     chosen (B,): index into the operations, -1 for none. magnitude (B,): of that operation, with its sign. position
-    (B, P): its random numbers in [0, 1), such as a place in width and height. Maps are the identity where none moves.
+    (B, P): its random numbers in [0, 1), such as a place in width and height. Maps are the identity without a move.
     """
 
     chosen: Tensor
@@ -48,11 +48,11 @@ class Step(NamedTuple):
         return Maps(self.exact_maps, self.fixed_point_maps)
 
     def select(self, images: Tensor) -> "Step":
-        """The step for some of the images, in the order of their numbers (N,)."""
+        """The step for some of the images, given by their indices (N,)."""
         return Step(*(values.index_select(0, images) for values in self))
 
     def split(self, counts: int | list[int]) -> "list[Step]":
-        """The step in consecutive parts of so many images; a single count is the size of every part."""
+        """Split the step into consecutive parts with these numbers of images; a single number is for every part."""
         return [Step(*parts) for parts in zip(*(values.split(counts) for values in self), strict=True)]
 
 
@@ -60,7 +60,7 @@ class Step(NamedTuple):
 def apply_steps(
     operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
-    """New images (B, C, H, W) after S steps, without gradient; the input is not changed.
+    """Return new images (B, C, H, W) after S steps, without gradients. Does not change its input.
 
     steps: chosen (B, S), indices of operations, -1 for none; magnitudes (B, S) and positions (B, S, P). fill: (C,).
     """
@@ -76,7 +76,7 @@ def apply_steps(
 def maps_of_steps(
     operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, height: int, width: int
 ) -> Maps:
-    """The affine map of every image in every step, (B, S); the identity where no pixel is moved."""
+    """The affine map of every image in every step, (B, S); the identity if the step moves no pixels."""
     magnitude = magnitudes.double()
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
@@ -88,11 +88,11 @@ def maps_of_steps(
 
 
 def _apply_to_subsets(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
-    """From images with at least one pixel, in parts of the batch. A step holds all maps, so moves are done together."""
+    """Process images with at least one pixel in parts of the batch. Steps have all maps, so one call does all moves."""
     groups = _groups(operations, INTERPOLATIONS, range(len(operations)))
     firsts = [*(operations[group[0]] for group in groups), None]
     number_of = {index: number for number, group in enumerate(groups) for index in group}
-    # The last entry, which an index of -1 finds, is that of no operation.
+    # The last entry, which an index of -1 selects, means no operation.
     numbers = torch.tensor([*(number_of[index] for index in range(len(operations))), len(groups)])
     steps = [step._replace(chosen=numbers[step.chosen]) for step in steps]
     values_per_image = images[0].numel()
@@ -110,8 +110,8 @@ def _apply_to_part(
 ) -> None:
     """Sort the images by group, so that each group computes one batch.
 
-    groups: one operation of each, None for none. `chosen` of these steps is a group's number. order: for each image of
-    the sorted batch, its number in the part; None while nothing is sorted.
+    groups: one operation of each group, None for no operation. In these steps, `chosen` is the number of a group.
+    order: for each image of the sorted batch, its index in the part; None before any sorting.
     """
     order: Tensor | None = None
     for step in steps:
@@ -132,7 +132,7 @@ def _apply_to_part(
 
 
 def _apply_group(operation: Operation | None, images: Tensor, step: Step, fill: Tensor) -> Tensor:
-    """New images from those that get an operation of the group, of which `operation` is one."""
+    """Return new images from those that get an operation of the group; `operation` is one of the group."""
     if operation is None:
         return images
     if operation.interpolation:
@@ -141,7 +141,7 @@ def _apply_group(operation: Operation | None, images: Tensor, step: Step, fill: 
 
 
 def _groups(operations: Sequence[Operation], kernels: Container[str], indices: Iterable[int]) -> list[list[int]]:
-    """Indices of operations that are computed together: those with one of the kernels and an equal entry of SHARED."""
+    """Indices of operations to compute together: those with one of the kernels and equal entries in SHARED."""
     groups: dict[str | int, list[int]] = {}
     for index in indices:
         kernel = operations[index].kernel
@@ -162,22 +162,22 @@ def _apply_in_fixed_shapes(
 
 
 def _apply_together(group: list[tuple[Operation, Tensor]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
-    """New images from a whole batch; results of images that get none of the group are ignored.
+    """Return new images for a whole batch; the caller ignores those of images that get none of the group.
 
-    group: its operations, and which images (B,) get each. Shapes do not depend on what was drawn.
+    group: its operations, and which images (B,) get each. Shapes do not depend on the draw.
     """
     first, magnitude = group[0][0], step.magnitude
     if first.interpolation:
         return warp(images, step.maps, fill, first.interpolation)
     if first.kernel == "blend":
-        # One poorer version and one factor per image, and a single blend.
+        # One poorer version and one factor per image, and one blend.
         poorer, factor = images, images.new_ones(len(images))
         for operation, chosen in group:
             poorer = operation.function(images).where(chosen[:, None, None, None], poorer)
             factor = magnitude.where(chosen, factor)
         return blend(poorer, images, factor)
     if first.kernel in SHARED:
-        # One table per image and channel, and a single look-up.
+        # One table per image and channel, and one look-up.
         levels, every = to_levels(images), every_level(images)
         tables = every
         for operation, chosen in group:
@@ -187,20 +187,20 @@ def _apply_together(group: list[tuple[Operation, Tensor]], images: Tensor, step:
         return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
     ((operation, chosen),) = group
     if operation.magnitude_range is not None:
-        # A user's function may refuse magnitudes of other operations.
+        # A user's function may not accept magnitudes of other operations.
         magnitude = torch.where(chosen, magnitude, operation.magnitude_range[0])
     return operation.compute(images, magnitude, fill, step.position)
 
 
 def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
-    """A colour with one number per channel: a single number is repeated, RGB becomes luma for grey images.
+    """A colour with one number per channel: a single number is repeated; RGB becomes luma for grey images.
 
-    Raises SettingsError for another number of them.
+    Raises SettingsError if the colour has any other number of entries.
     """
     if len(color) == 3 and n_channels == 1:
         return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
     if len(color) not in (1, n_channels):
-        rule = f"a fill of {len(color)} numbers is for images of {len(color)} channels, got {n_channels}"
+        rule = f"a fill of {len(color)} numbers needs images with {len(color)} channels, got {n_channels}"
         raise SettingsError(f"{rule}; give one number for all channels, or one for each")
     return color * n_channels if len(color) == 1 else color
 

@@ -1,4 +1,4 @@
-"""Perspective and elastic distortion: each draws its own change, and gives what moves boxes, masks and keypoints.
+"""Perspective and elastic distortion, with functions that return the change for boxes, masks and keypoints.
 
 Convention: as in photometric.py. fill (C,) is the colour of pixels from outside the image. Sampling is bilinear.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CELLS = 4
-"""Of the elastic grid, along each side."""
+"""Number of cells of the elastic grid along each side."""
 
 
 def perspective(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Tensor:
@@ -29,9 +29,9 @@ def perspective(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor)
     if min(height, width) < 2:
         return images.clone()
     start, end = (points.float() for points in perspective_points(largest, uniforms, height, width))
-    # torchvision's pixels have their centres at halves, kornia's at whole numbers.
+    # Pixel centres are at halves in torchvision, at whole numbers in kornia.
     maps = get_perspective_transform(start - 0.5, end - 0.5)
-    # Pixels outside are 0, which is the fill colour before it is added again.
+    # Pixels outside are 0, which becomes the fill colour when it is added again.
     filled = fill.float()[:, None, None]
     moved = warp_perspective(images.float() - filled, maps, (height, width)).add_(filled).clamp_(0, 1)
     return moved.to(images.dtype).where((start != end).flatten(1).any(dim=1)[:, None, None, None], images)
@@ -40,8 +40,8 @@ def perspective(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor)
 def perspective_points(largest: Tensor, uniforms: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
     """Corners before and after, (B, 4, 2) whole numbers x and y: top left, top right, bottom right, bottom left.
 
-    Row i of the two, as lists, are the startpoints and endpoints of torchvision's functional.perspective for image i
-    and its annotations. Each corner moves by 0 to int(largest * (side // 2)) pixels along each side, equally likely.
+    Row i of both, as lists, are the startpoints and endpoints of torchvision's functional.perspective for image i and
+    its annotations. Each corner moves by 0 to int(largest * (side // 2)) pixels along each side, all equally likely.
     """
     import torch
 
@@ -78,11 +78,11 @@ def elastic(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> 
 
 
 def elastic_displacement(largest: Tensor, uniforms: Tensor, height: int, width: int) -> Tensor:
-    """Where each output pixel looks, relative to its own place: x and y, (B, H, W, 2), in half sides.
+    """The source of each output pixel, relative to its own place: x and y, (B, H, W, 2), in half sides.
 
-    Row i, as [i : i + 1], is the displacement of torchvision's functional.elastic for image i and what goes with it. A
-    grid of 4 x 4 cells has a displacement of U(-largest, largest) at each knot, and cubic B-splines between: smooth,
-    never beyond `largest`, and without folds along a side for a largest displacement below 1/8.
+    Row i, as [i : i + 1], is the displacement of torchvision's functional.elastic for image i and its annotations. A
+    grid of 4 x 4 cells has a displacement of U(-largest, largest) at each knot, interpolated by cubic B-splines. It is
+    smooth, never exceeds `largest`, and has no folds along a side for a largest displacement below 1/8.
     """
     import torch
 

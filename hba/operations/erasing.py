@@ -16,12 +16,12 @@ ASPECTS = (0.3, 3.3)
 
 
 def erase(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Tensor:
-    """Cover a rectangle of U(0.02, largest) of the image with the fill colour; none where `largest` is 0.
+    """Cover a rectangle of U(0.02, largest) of the image's area with the fill colour; none if `largest` is 0.
 
     Convention:
         images (B, C, H, W) float in [0, 1]; largest (B,), 0.02 if it is smaller; fill (C,); uniforms (B, 4) in [0, 1)
         choose the share, the ratio of height to width, log-uniform in [0.3, 3.3], and the place in x and y.
-        A larger rectangle is cut to the image. Ref: torchvision's RandomErasing, which draws up to ten others instead.
+        A rectangle larger than the image is cut. Ref: torchvision's RandomErasing, which draws again up to ten times.
     """
     height, width = images.shape[2:]
     share, aspect, x, y = uniforms.double().unbind(dim=1)
@@ -34,7 +34,7 @@ def erase(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Te
 
 
 def _span(length: int, side: Tensor, place: Tensor) -> Tensor:
-    """Which of `length` pixels lie in a span of `side` (B,) pixels, rounded, that begins at `place` (B,) in [0, 1)."""
+    """Which of `length` pixels lie in a span of `side` (B,) pixels, rounded, that starts at `place` (B,) in [0, 1)."""
     side = side.round().clamp(max=length)
     first = (place * (length - side + 1)).floor()
     beyond = whole_numbers(length, side.dtype, side.device) - first[:, None]

@@ -2,10 +2,10 @@
 
 Convention:
     images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
-    that come from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left
-    corner: the output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f. Functions of operations
-    that move pixels take magnitudes (...) float64, height and width, and random numbers (..., n_uniforms) where the
-    operation has them. They return those coefficients {name: (...)} that may differ from the identity's.
+    from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left corner: the
+    output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f. Functions of operations that move
+    pixels take magnitudes (...) float64, height and width, and, if n_uniforms > 0, random numbers (..., n_uniforms).
+    They return the coefficients {name: (...)} that may differ from the identity.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 FRACTION_BITS = 16
 ONE = 1 << FRACTION_BITS
-"""A pixel, in the fixed point of PIL's maps."""
+"""One pixel in the fixed point of PIL's maps."""
 LARGE_SIDE_PIXELS = 1 << 14
 
 
 class Maps(NamedTuple):
-    """Affine maps of N images, coefficients a to f in the last of (N, 6): float64, and in units of 2^-16 pixel, int64.
+    """Affine maps of N images: coefficients a to f (N, 6), exact as float64, and fixed_point as int64 in 2^-16 pixels.
 
-    In the second the offsets c and f are those of the first pixel's centre.
+    In fixed_point, the offsets c and f are for the centre of the first pixel.
     """
 
     exact: Tensor
@@ -36,11 +36,11 @@ class Maps(NamedTuple):
 
     @staticmethod
     def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
-        """From coefficients by name, of any shape (...)."""
+        """Make maps from coefficients by name, of any shape (...)."""
         import torch
 
         a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
-        # PIL moves an image that keeps its form by whole pixels, before the fraction is cut to 16 bits.
+        # PIL shifts an image by whole pixels if the map is only a shift, before it cuts the fraction to 16 bits.
         moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
         x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
         y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
@@ -49,7 +49,7 @@ class Maps(NamedTuple):
 
 
 def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
-    """The map that changes nothing, for each of (N,)."""
+    """Coefficients of the identity map, for each of (N,)."""
     import torch
 
     zero, one = torch.zeros_like(like), torch.ones_like(like)
@@ -66,7 +66,7 @@ def affine_maps(operation: Any, magnitude: Tensor, position: Tensor, height: int
 def coefficients_of(
     operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int
 ) -> Mapping[str, Tensor]:
-    """What the function of an Operation that moves pixels returns, for magnitudes (...) float64."""
+    """Call the function of an Operation that moves pixels, with magnitudes (...) as float64."""
     further = (position[..., : operation.n_uniforms].double(),) if operation.n_uniforms else ()
     return operation.function(magnitude, height, width, *further)
 
@@ -98,7 +98,7 @@ def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
 
 
 def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-    """Turn about the centre, by the angle of that cosine and sine."""
+    """Turn about the centre by the angle with this cosine and sine."""
     x, y = width / 2, height / 2
     return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
 
@@ -116,7 +116,7 @@ def vertical_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Te
 def quarter_turn(magnitude: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
     """Turn counter-clockwise by 90, 180 or 270 degrees, equally likely; uniforms (..., 1).
 
-    Ref: PIL.Image.transpose(ROTATE_90). An image that is not square is stretched to its size after 90 or 270 degrees.
+    Ref: PIL.Image.transpose(ROTATE_90). After 90 or 270 degrees, an image that is not square is stretched to its size.
     """
     quarters = 1 + (3 * uniforms[..., 0]).floor()
     cos, sin = (quarters - 1) * (quarters - 3), 2 - quarters
@@ -143,15 +143,15 @@ def zoom(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[
 
 
 CROP_RATIO = 4 / 3
-"""Of a crop's width to its height, relative to the image: the largest; 3 / 4 is the smallest."""
+"""Largest ratio of a crop's width to its height, relative to the image; the smallest is 3 / 4."""
 
 
 def resized_crop(least_area: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """A part of the image at its full size; uniforms (..., 4): area, ratio, place.
+    """Crop a part of the image and resize it to the full size; uniforms (..., 4): area, ratio, place.
 
     The share of the area is from U(least_area, 1), the logarithm of the ratio of the sides relative to the image from
-    U(-log 4/3, log 4/3), or from a smaller interval where the crop would leave the image. Ref: torchvision's
-    RandomResizedCrop, which draws another ratio then, and crops whole pixels; PIL.Image.transform(EXTENT).
+    U(-log 4/3, log 4/3), or from a smaller interval if the crop would leave the image. Ref: torchvision's
+    RandomResizedCrop, which then draws another ratio, and crops whole pixels; PIL.Image.transform(EXTENT).
     """
     area = 1 - uniforms[..., 0] * (1 - least_area)
     ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 1] - 1)
@@ -161,7 +161,7 @@ def resized_crop(least_area: Tensor, height: int, width: int, uniforms: Tensor) 
 
 
 def padded_crop(fraction: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """A shift of at most so much of width and height, by whole pixels, all equally likely; uniforms (..., 2).
+    """Shift by at most `fraction` of width and height, by whole pixels, all equally likely; uniforms (..., 2).
 
     Ref: torchvision's RandomCrop with a padding of round(fraction W), round(fraction H) pixels.
     """
@@ -171,23 +171,23 @@ def padded_crop(fraction: Tensor, height: int, width: int, uniforms: Tensor) -> 
 
 
 def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) -> Tensor:
-    """Each of B images through its map. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
+    """Apply its map to each of B images. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
     if interpolation == "bilinear":
         return _bilinear(images, maps.exact, fill)
     return _nearest(images, maps.fixed_point, fill)
 
 
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
-    """The input pixel in which the centre of each output pixel falls.
+    """Use the input pixel that contains the centre of each output pixel.
 
-    In whole numbers with 16 bits of fraction, as PIL computes it: ties fall on the same side.
+    In whole numbers with 16 bits of fraction, as in PIL, so that ties fall on the same side.
     """
     import torch
 
     batch, channels, height, width = images.shape
     framed = fill.to(images.dtype)[:, None, None].repeat(batch, 1, height + 2, width + 2)
     framed[:, :, 1:-1, 1:-1] = images
-    # int32 is faster, and holds the places of images of usual size.
+    # int32 is faster, and large enough for images of usual size.
     whole = torch.int32 if max(height, width) < LARGE_SIDE_PIXELS else torch.int64
     xx, xy, x0, yx, yy, y0 = maps.to(whole).unbind(1)
     x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
@@ -198,7 +198,7 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
 
 
 def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
-    """Row or column of the input for each output pixel, (B, H, W); 1 is the image's first, for a frame of 1 pixel."""
+    """Row or column of the input for each output pixel, (B, H, W). The frame of 1 pixel is 0, the image begins at 1."""
     import torch
 
     columns = whole_numbers(width, first.dtype, first.device)
@@ -209,7 +209,7 @@ def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, wid
 
 
 def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
-    """A mean of the four input pixels about the place of each output pixel's centre; outside, the fill colour."""
+    """Interpolate between the four input pixels around the source of each output pixel; outside, the fill colour."""
     import torch
 
     if images.dtype in (torch.float16, torch.bfloat16):
@@ -227,7 +227,7 @@ def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     grid = torch.stack([2 * x / width - 1, 2 * y / height - 1], dim=3).to(images.dtype)
     sampled = torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     inside = ((x >= 0) & (x < width) & (y >= 0) & (y < height)).to(images.dtype)[:, None]
-    # The four weights may sum to a last bit more than 1.
+    # Because of rounding, the four weights may sum to slightly more than 1.
     return sampled.clamp_(0, 1).mul_(inside).add_(fill[:, None, None] * (1 - inside))
 
 
@@ -240,7 +240,7 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
         and height. The square covers side x side pixels, fewer at a border.
     """
     height, width = images.shape[2:]
-    # In float64, as in plain Python: halves are rounded to the same side.
+    # In float64, as in plain Python, so that halves are rounded to the same side.
     side = (size.double() * min(height, width)).round()
     across = covered(width, position[:, 0].double(), side)
     down = covered(height, position[:, 1].double(), side)
@@ -249,9 +249,9 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
 
 
 def covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
-    """1 where one of `length` pixels lies in a span of `side` pixels about the centre pixel, else 0; (..., length).
+    """1 for each of `length` pixels in a span of `side` pixels about the centre pixel, else 0; (..., length).
 
-    centre (...) in [0, 1) is a fraction of the length, side (...) a whole number; float64.
+    centre (...): in [0, 1), a fraction of the length. side (...): a whole number. Both float64.
     """
     first = (centre * length).floor() - (side / 2).floor()
     beyond = whole_numbers(length, centre.dtype, centre.device) - first[..., None]

@@ -1,7 +1,7 @@
 """Operations on one PIL image (mode L or RGB), by the PIL calls that define them.
 
-Each function takes the image, then, as far as its operation has them, the magnitude, the fill colour as grey levels,
-its random numbers in [0, 1), such as a place (x, y), and PIL's resampling filter. It returns a new image.
+Each function takes the image, and then, if its operation uses them, the magnitude, the fill colour as grey levels,
+random numbers in [0, 1), such as a place (x, y), and PIL's resampling filter. It returns a new image.
 """
 
 import math
@@ -53,7 +53,7 @@ def quarter_turn(image: Image.Image, uniforms: Uniforms, resampling: Resampling)
     quarters, (width, height) = math.floor(3 * uniforms[0]), image.size
     if quarters == 1 or width == height:
         return image.transpose(TURNS[quarters])
-    # The size of an image that is not square stays.
+    # An image that is not square keeps its size.
     sin = 1 - quarters
     map_ = (0, -sin * width / height, width / 2 * (1 + sin), sin * height / width, 0, height / 2 * (1 - sin))
     return _affine(image, map_, (0,) * len(image.getbands()), resampling)
@@ -97,12 +97,12 @@ def posterize(image: Image.Image, bits: float) -> Image.Image:
 
 
 def solarize(image: Image.Image, threshold: float) -> Image.Image:
-    # PIL is typed for whole thresholds, but compares each level with whatever number it gets.
+    # PIL's type hints ask for whole thresholds, but it compares levels with any number.
     return ImageOps.solarize(image, threshold)  # type: ignore[arg-type]
 
 
 class Enhancer(NamedTuple):
-    """The operation of one of PIL's enhancers."""
+    """An operation by one of PIL's enhancers."""
 
     enhance: Callable[[Image.Image], ImageEnhance._Enhance]
 

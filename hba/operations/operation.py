@@ -1,4 +1,4 @@
-"""What an operation is: the function that computes it on batches, and what its magnitude means."""
+"""Operation: the function that computes it on batches, and the meaning of its magnitude."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from hba.operations.on_pil import OnPil
 
 ALL = "all"
-"""In a list of operations, all of the search space."""
+"""In a list of operations, stands for all of the search space."""
 INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
 WALK, MIXING = "walk", "mixing"
 STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
-"""Of a policy, in the order in which they are applied to an image, and at last to a batch."""
+"""Stages of a policy, in the order of application: first to each image, and at last to the batch."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One image operation: what it does, and what its magnitude means.
+    """An image operation: the function that computes it, and the meaning of its magnitude.
 
-    function: takes images (B, C, H, W), float in [0, 1], then, as far as the operation has them, a magnitude for each
-    (B,), a colour (C,) and random numbers for each (B, n_uniforms). It returns new images of that shape, type and
-    range, and does not change its input. Operations of the stage `mixing` have none: hba/training/mixing.py.
-    magnitude_range: (low, high) in `unit`, None without a magnitude; may descend: a search starts near its first end.
-    identity: the magnitude that changes no image; it may lie outside the range. None if there is none.
+    function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them, a magnitude for each image (B,), a
+    colour (C,) and random numbers (B, n_uniforms). It returns new images of the same shape, type and range, and does
+    not change its input. Operations of the stage `mixing` have none: hba/training/mixing.py.
+    magnitude_range: (low, high) in `unit`; None without magnitude. It may descend: a search starts near its first end.
+    identity: the magnitude that changes no image, which may lie outside the range; None if there is none.
     pil: the PIL call that defines the result. on_pil: the operation on a PIL image, with arguments as in on_pil.py.
-    signed: the magnitude is negated with probability 0.5 when it is drawn.
-    moves_pixels: whether content can move to other pixels, as then do boxes, masks and keypoints; None if unknown.
-    any_channels: whether it treats each channel alone, and takes any number of them; others take 1 (grey) or 3 (RGB).
-    uses_fill: the function takes a colour. n_uniforms: how many numbers drawn uniformly from [0, 1) it takes for each
-    image, such as a place in width and height. They are drawn outside of it, so that a draw can be replayed.
-    stage: one of STAGES. Of those on the walk, an image gets at most K in a random order, with the magnitude drawn; of
-    the others each by its own probability, and the magnitude is the largest change, within which `function` draws.
+    signed: whether to negate a drawn magnitude with probability 0.5.
+    moves_pixels: whether content can move to other pixels, and boxes, masks and keypoints with it; None if unknown.
+    any_channels: whether it treats each channel alone and takes any number of them; others take 1 (grey) or 3 (RGB).
+    uses_fill: whether the function takes a colour. n_uniforms: how many random numbers, uniform in [0, 1), it takes for
+    each image, such as a place in width and height. They are drawn outside, so that a draw can be replayed.
+    stage: one of STAGES. On the walk, an image gets at most K operations in random order, with drawn magnitudes. In the
+    other stages, each operation has its own probability, and `function` draws changes up to the magnitude.
     kernel: `function` for the function above. Functions of other kernels compute only what several operations can share
     in a batch: an affine map, resampled by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
-    formula, `curve`, or by what each channel holds, `stretch`; a version of the image to `blend` with (color.py).
+    formula, `curve`, or by a table from each channel, `stretch`; a version of the image to `blend` with (color.py).
     Raises SettingsError for an operation that contradicts itself.
     """
 
@@ -89,9 +89,9 @@ class Operation:
         fill: Tensor | None = None,
         position: Tensor | None = None,
     ) -> Tensor:
-        """Apply to images (B, C, H, W) float in [0, 1] with one magnitude (B,) per image.
+        """Apply the operation to images (B, C, H, W), float in [0, 1], with one magnitude (B,) per image.
 
-        Returns new images; the input is never changed. fill (C,) defaults to black, position (B, n_uniforms) to
+        Returns new images; the input does not change. fill (C,) defaults to black, position (B, n_uniforms) to
         0.5, the middle of the image. Raises SettingsError for images or arguments of another shape or type.
         """
         from torch import Tensor
@@ -112,7 +112,7 @@ class Operation:
         return self.compute(images, magnitude, fill, position) if images.numel() else images.clone()
 
     def compute(self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor) -> Tensor:
-        """The same without checks, for images with at least one pixel; position may have further columns."""
+        """Apply it without checks, to images with at least one pixel; position may have further columns."""
         from hba.operations.color import KERNELS
         from hba.operations.geometric import affine_maps, warp
 
@@ -126,16 +126,16 @@ class Operation:
         return self.function(images, *arguments)
 
     def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
-        """Those of the three that the function takes after the images, in this order."""
+        """Those of the three arguments that the function takes after the images, in this order."""
         takes = ((magnitude, self.magnitude_range is not None), (fill, self.uses_fill), (position, self.n_uniforms > 0))
         return [argument for argument, is_taken in takes if is_taken]
 
     def apply_to_pil(
         self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, ...]
     ) -> Image.Image:
-        """A new PIL image of the same mode, L or RGB, by PIL itself; SettingsError if there is no on_pil.
+        """Apply the operation to a PIL image of mode L or RGB by PIL itself. Raises SettingsError without on_pil.
 
-        fill: grey levels in [0, 255], one per channel. position: n_uniforms numbers in [0, 1), or more.
+        fill: grey levels in [0, 255], one per channel. position: at least n_uniforms numbers in [0, 1).
         """
         if self.on_pil is None:
             raise SettingsError(f"{self.name} has no function for PIL images")
@@ -146,18 +146,18 @@ class Operation:
 
     @property
     def interpolation(self) -> str | None:
-        """How values between pixels are found: nearest or bilinear; None for an operation without an affine map."""
+        """Interpolation between pixels: nearest or bilinear; None for an operation without an affine map."""
         return self.kernel if self.kernel in INTERPOLATIONS else None
 
     def with_interpolation(self, interpolation: str) -> Operation:
-        """The same operation with another interpolation; one without an affine map, or not on the walk, stays."""
+        """The operation with another interpolation; unchanged without an affine map, or outside the walk."""
         if interpolation not in INTERPOLATIONS:
             raise SettingsError(f"interpolation must be {' or '.join(INTERPOLATIONS)}, got {interpolation!r}")
         has_choice = self.interpolation is not None and self.stage == WALK
         return dataclasses.replace(self, kernel=interpolation) if has_choice else self
 
     def with_range(self, magnitude_range: tuple[float, float] | None) -> Operation:
-        """The same operation with other magnitudes to search in; None for an operation without magnitude."""
+        """The operation with another range of magnitudes to search; None for an operation without magnitude."""
         if (magnitude_range is None) != (self.magnitude_range is None):
             raise SettingsError(f"the magnitude_range of {self.name} must be like {self.magnitude_range}")
         return dataclasses.replace(self, magnitude_range=magnitude_range)
@@ -174,7 +174,7 @@ class Operation:
 
 
 def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
-    """Raise SettingsError, which names the usable ones, if an operation is not defined for that many channels."""
+    """Raise SettingsError if an operation is not defined for this number of channels. It names the usable ones."""
     if n_channels in COMMON_CHANNELS:
         return
     given = tuple(operations)
@@ -187,7 +187,7 @@ def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
 
 
 def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
-    """Raise SettingsError unless images are (B, C, H, W) floating point, or with or_bytes uint8. No value is read."""
+    """Raise SettingsError unless images are (B, C, H, W), floating point, or uint8 with or_bytes. Reads no values."""
     import torch
 
     is_tensor = isinstance(images, torch.Tensor)

@@ -1,4 +1,4 @@
-"""Your own operations: registered by name, tried before they are used, and loaded from a Python file."""
+"""Your own operations: registering them by name, testing them before use, and loading them from a Python file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _registered: dict[str, Operation] = {}
 
 
 def register_operation(operation: Operation) -> Operation:
-    """Make an operation of your own known by its name, to searches and to the reader of schedule files.
+    """Register your own operation by its name, for searches and for reading schedule files; return the operation.
 
-    It is tried on a small batch first. A second registration of a name replaces the first, and the name of one of
-    hba's operations outside the walk stands for yours from then on. Returns the operation. Raises SettingsError for the
-    name of one of the 15, for the stage `mixing`, for a function without a name, which a schedule file could not refer
-    to, and for a function that does not do what Operation asks of it.
+    The operation is first applied to a small batch. A second registration of a name replaces the first, and yours also
+    replaces one of hba's operations outside the walk that has its name. Raises SettingsError for the name of one of the
+    15, for the stage `mixing`, for a function without a name, to which a schedule file could not refer, and for a
+    function that does not do what Operation requires.
     """
     if operation.name in OPERATIONS:
         raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
@@ -41,12 +41,12 @@ def register_operation(operation: Operation) -> Operation:
 
 
 def registered_operations() -> tuple[Operation, ...]:
-    """The operations that were registered, in order of registration."""
+    """The registered operations, in the order of registration."""
     return tuple(_registered.values())
 
 
 def find_operation(name: str) -> Operation:
-    """The operation of that exact name, hba's or registered; SettingsError with the known names otherwise."""
+    """The operation with exactly this name, hba's or registered. Raises SettingsError if there is none."""
     known = {**OPERATIONS, **STAGED, **_registered}
     if name not in known:
         remedy = "Register your own first (hba.register_operation; commands: --operations-file FILE.py)"
@@ -55,7 +55,7 @@ def find_operation(name: str) -> Operation:
 
 
 def function_path(operation: Operation) -> str | None:
-    """`module:name` of the function of an operation that is not one of hba's, None for those."""
+    """`module:name` of the function of your own operation; None for one of hba's."""
     if operation.name not in _registered and operation.name in {*OPERATIONS, *STAGED}:
         check_known(operation)
         return None
@@ -71,16 +71,16 @@ def _path(operation: Operation) -> str:
 
 
 def check_known(operation: Operation) -> None:
-    """Raise SettingsError unless a schedule file with this operation could be read."""
+    """Raise SettingsError if a schedule file with this operation could not be read."""
     known = find_operation(operation.name)
     alike = dataclasses.replace(known, magnitude_range=operation.magnitude_range)
-    # Range and interpolation may differ.
+    # The range and the interpolation may differ.
     if operation != (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike):
         raise SettingsError(f"another operation is known as {operation.name}; register this one, or rename it")
 
 
 def _try_out(operation: Operation) -> None:
-    """Apply the operation at both ends of its range, with both signs if it has them; SettingsError for a mistake."""
+    """Apply the operation at both ends of its range, with both signs if signed. Raises SettingsError for a mistake."""
     import torch
 
     images = (torch.arange(torch.Size(TRIED_SHAPE).numel()) * 37 % 256 / 255).view(TRIED_SHAPE)
@@ -97,17 +97,17 @@ def _try_out(operation: Operation) -> None:
         if not is_inside or not torch.equal(given, images):
             found = f"{type(result).__name__} {getattr(result, 'dtype', '')} {tuple(getattr(result, 'shape', ()))}"
             found += f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}" if is_alike else ""
-            rule = f"return new images like those it gets, torch.float32 {TRIED_SHAPE} in [0, 1], and not change those"
-            raise SettingsError(f"{operation.name} must {rule}, got {found}; .clamp(0, 1) helps against other values")
+            rule = f"return new images like its input, torch.float32 {TRIED_SHAPE} in [0, 1], and not change its input"
+            raise SettingsError(f"{operation.name} must {rule}, got {found}; use .clamp(0, 1) against other values")
 
 
 def load_operations_file(path: Path) -> None:
-    """Run a Python file that calls hba.register_operation. SettingsError for a file that is missing or fails."""
+    """Run a Python file that calls hba.register_operation. Raises SettingsError if it is missing or fails."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
     module = importlib.util.module_from_spec(spec)
-    # Pickling finds a function by the name of its module. A module that has this name already stays.
+    # Pickling finds a function by the name of its module. An existing module of this name is kept.
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""The operations outside the walk, one row each: flips and turns, crops, and what the field adds to RandAugment's."""
+"""The operations outside the walk: flips and turns, crops, and other operations that RandAugment does not have."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,7 +27,7 @@ _mixing = partial(Operation, stage=MIXING, magnitude_range=(0.0, 1.0), unit="alp
 
 
 def of_batches(*_: object) -> None:
-    """Stands for an operation on a batch with its labels, which hba/training/mixing.py does."""
+    """Placeholder for an operation on a batch and its labels, which hba/training/mixing.py computes."""
     raise NotImplementedError
 
 

@@ -43,4 +43,4 @@ _ROWS = (
 )
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({row.name: row for row in _ROWS})
-"""The 15 of the paper, by name; those that were registered are not among them."""
+"""The 15 operations of the paper, by name, without registered ones."""

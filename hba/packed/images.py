@@ -22,14 +22,14 @@ from hba.operations.geometric import LARGE_SIDE_PIXELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
 
 THREAD_VALUES = 1 << 20
-"""Numbers per thread: with fewer, a single thread is faster."""
+"""Values per thread. With fewer, a single thread is faster."""
 
 
 @functools.cache
 def kernels() -> ModuleType | None:
-    """The module of that name beside this file; None without Numba.
+    """The module hba.packed.kernels; None without Numba.
 
-    Numba works only with the versions of NumPy that it knows. If it does not start, a warning says so.
+    Numba works only with some versions of NumPy. If it cannot be imported, a warning says why.
     """
     if find_spec("numba") is None:
         return None
@@ -37,8 +37,8 @@ def kernels() -> ModuleType | None:
         return importlib.import_module("hba.packed.kernels")
     except ImportError as error:
         warnings.warn(
-            f"numba is installed, but cannot be used ({error}); 8-bit images are augmented by PyTorch and PIL, to the "
-            "same levels, but slower",
+            f"numba is installed, but cannot be used ({error}); PyTorch and PIL augment 8-bit images, with the same "
+            "results, but slower",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -46,19 +46,19 @@ def kernels() -> ModuleType | None:
 
 
 def can_run(images: Tensor) -> bool:
-    """Whether there is Numba, and kernels can take these images (B, C, H, W)."""
+    """Whether Numba is installed and the kernels can process these images (B, C, H, W)."""
     if torch.compiler.is_compiling() or images.device.type != "cpu" or not images.numel():
         return False
     return max(images.shape[2:]) < LARGE_SIDE_PIXELS and kernels() is not None
 
 
 def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8) -> Tensor:
-    """New images (B, C, H, W) of the type, uint8 or float32 in [0, 1], from uint8 ones; fill (C,) in [0, 1]."""
+    """Return new images (B, C, H, W) of type dtype, uint8 or float32 in [0, 1], from uint8 images; fill (C,)."""
     compiled = kernels()
     assert compiled is not None
     n_images, channels, height, width = images.shape
     color, is_rounded = fill.float().numpy(), dtype == torch.uint8
-    # NumPy's views take a fraction of the time of PyTorch's, which would be a part of that of a single image.
+    # NumPy's views are much faster than PyTorch's, whose time would matter for a single image.
     pixels = np.ascontiguousarray(images.numpy()).reshape(n_images, channels, height * width)
     result = np.empty(images.shape, np.uint8 if is_rounded else np.float32)
     new_pixels = result.reshape(pixels.shape)
@@ -72,14 +72,14 @@ def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = tor
         run_part(slice(None))
     else:
         ends = np.linspace(0, n_images, n_threads + 1).astype(int).tolist()
-        # All are waited for, and an error in one is raised here.
+        # This waits for all threads, and raises their errors.
         list(_threads(os.getpid(), n_threads).map(run_part, map(slice, ends[:-1], ends[1:])))
     return torch.from_numpy(result)
 
 
 @functools.cache
 def _threads(process: int, count: int) -> ThreadPoolExecutor:
-    """A pool for each process, because a forked process has none of its parent's threads."""
+    """A pool for each process, because a forked process does not have its parent's threads."""
     return ThreadPoolExecutor(count, thread_name_prefix="hba-packed")
 
 
@@ -87,11 +87,11 @@ def _threads(process: int, count: int) -> ThreadPoolExecutor:
 def apply_to_images(
     operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
 ) -> Tensor:
-    """New images (B, C, H, W) after S steps, in their type, uint8 or floating point; the input is not changed.
+    """Return new images (B, C, H, W) after S steps, of the same type, uint8 or floating point. The input is unchanged.
 
-    All else as apply_steps, and the same numbers, bit for bit; those of uint8 images are what it makes of images / 255,
-    rounded. On a CPU with Numba, images of 8 bits, floats of 255ths among them, are worked on as bytes, by as many
-    threads as PyTorch has; but not those that get an operation that hba/packed/program.py has no code for.
+    Arguments and results are those of apply_steps, bit for bit; uint8 images give its results for images / 255,
+    rounded. On a CPU with Numba, 8-bit images, also as floats level / 255, are processed as bytes, by as many threads
+    as PyTorch uses, except images that get an operation without a code in hba/packed/program.py.
     """
     levels = levels_of(images) if can_run(images) else None
     if levels is None:
@@ -107,7 +107,7 @@ def apply_to_images(
 
 
 def levels_of(images: Tensor) -> Tensor | None:
-    """The images as uint8. Floats that were read from files of 8 bits are levels / 255; None for any others."""
+    """The images as uint8, if they are uint8 or floats that are all exactly level / 255; otherwise None."""
     if images.dtype == torch.uint8:
         return images
     if images.dtype != torch.float32:
@@ -128,15 +128,15 @@ def _by_floats(
 
 
 def to_bytes(images: Tensor) -> Tensor:
-    """The nearest grey levels of floats in [0, 1]."""
+    """Round floats in [0, 1] to the nearest grey levels."""
     return images.mul(255).round().clamp(0, 255).to(torch.uint8)
 
 
 def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor | None:
-    """Do the same to each of the images uint8 (B, C, H, W); fill (C,). None where they are not for kernels."""
+    """Apply the same operations to all uint8 images (B, C, H, W); fill (C,). None if the kernels cannot run."""
     if not can_run(images):
         return None
-    # Maps are in double precision, as those of what goes along with an image; all other magnitudes in single.
+    # Maps use double precision, like those of an image's annotations; all other magnitudes single precision.
     single = [
         (operation, magnitude if operation.moves_pixels else float(np.float32(magnitude)), position)
         for operation, magnitude, position in drawn
@@ -148,7 +148,7 @@ def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Te
 
 
 def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, ...]) -> np.ndarray | None:
-    """A new array, with the bytes that PIL makes, for uint8 (H, W), (H, W, 1) or (H, W, 3) with at least one pixel.
+    """Return a new array with PIL's results for a uint8 one, (H, W), (H, W, 1) or (H, W, 3), with at least one pixel.
 
     fill: in [0, 1] for each channel.
     Returns None without Numba, for an operation that is not compiled, and for very large images.

@@ -1,15 +1,15 @@
-"""Operations on the 8-bit pixels of an image, compiled by Numba: all its steps, and then each pixel is written once.
+"""Operations on the 8-bit pixels of an image, compiled by Numba. Each pixel is written only once, after all steps.
 
-An image is described by three things, of which a step changes the smallest that will do:
+An image is described by three arrays, and a step changes the smallest one that is enough:
     levels: a byte for each pixel and channel, (C, N); N = H W.
-    places: where each pixel is taken from, (N,): a pixel of the levels, or N + i for what step i has uncovered. Shear,
-    translate, rotate and Cutout change places only, so pixels are moved once, whatever the number of steps.
-    table: the value of a level, float32 in [0, 1], (C, 256 + S), with an entry for what each of S steps has uncovered.
-    Point operations, Brightness and Contrast change the table only.
-Color and Sharpness, whose result depends on more than a level, write new levels. Where another enhancer comes before
-the next rounding they leave values, (C, N + S), in the place of levels and table: then the image is `free`.
-Numba's cache checks only a function's own file for changes, so all compiled code is here, with loops written out, which
-compile fast. The arithmetic is that of hba/operations in float32; with `as_pil`, that of PIL in whole grey levels.
+    places: the source of each pixel, (N,): a pixel of the levels, or N + i for a pixel that step i has uncovered.
+    Shear, translate, rotate and Cutout change only places, so pixels move once, for any number of steps.
+    table: the value of a level, float32 in [0, 1], (C, 256 + S), with an entry for pixels uncovered by each of S steps.
+    Point operations, Brightness and Contrast change only the table.
+Color and Sharpness, whose result depends on more than a level, write new levels. If another enhancer comes before the
+next rounding, they leave values, (C, N + S), instead of levels and table: then the image is `free`.
+Numba's cache checks only a function's own file for changes, so all compiled code is in this file. Explicit loops
+compile fast. The arithmetic is as in hba/operations in float32, or with `as_pil` as in PIL in whole grey levels.
 """
 
 import numpy as np
@@ -32,15 +32,15 @@ from hba.packed.program import (
     compiled,
 )
 
-PART = 4096  # Numbers that are converted before it is checked whether one was no 255th.
-LANES = 4  # Counts that are kept apart, so that an addition need not wait for the one before.
+PART = 4096  # How many values to convert before checking that all are whole levels / 255.
+LANES = 4  # Separate counters, so that an addition does not wait for the previous one.
 ZERO, ONE, FOUR, TOP, SMOOTHED = np.float32(0), np.float32(1), np.float32(4), np.float32(255), np.float32(255 / 13)
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 
 @compiled
 def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil, is_rounded):
-    """images: uint8 (B, C, N). results: the same where the end is rounded, else float32. For each step codes int64,
+    """Apply the steps of each image. images: uint8 (B, C, N). results: uint8 if is_rounded, else float32. codes int64,
     magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64 (B, S, 6) in fixed point. fill: float32 (C,)."""
     n_images, channels, n_pixels = images.shape
     n_steps = codes.shape[1]
@@ -82,7 +82,7 @@ def augment_all(images, results, width, codes, magnitudes, positions, maps, fill
 
 @compiled
 def begin(s, n_steps, fill, as_pil):
-    """Levels are worth themselves. What no pixel shows yet must be a number too."""
+    """Set the table to the levels themselves. Entries that no pixel uses yet must be numbers too."""
     for channel in range(len(s.table)):
         for level in range(N_LEVELS):
             s.table[channel, level] = worth(level)
@@ -92,7 +92,7 @@ def begin(s, n_steps, fill, as_pil):
 
 @compiled
 def uncover(s, step, fill, as_pil):
-    """What the step uncovers is worth the fill colour."""
+    """Set the entry of pixels that the step uncovers to the fill colour."""
     for channel in range(len(fill)):
         value = worth(level_of(fill[channel])) if as_pil else fill[channel]
         s.table[channel, N_LEVELS + step] = value
@@ -101,7 +101,7 @@ def uncover(s, step, fill, as_pil):
 
 @compiled
 def is_rounded_next(codes, step, is_rounded):
-    """Whether the next step that reads values, or the end, takes them in whole levels."""
+    """Whether the next step that reads values, or the end, rounds them to whole levels."""
     for later in range(step + 1, len(codes)):
         if codes[later] >= INVERT:
             return codes[later] < BRIGHTNESS
@@ -110,7 +110,7 @@ def is_rounded_next(codes, step, is_rounded):
 
 @compiled
 def level_of(value):
-    """The nearest of the 256 grey levels, of halves the even one."""
+    """The nearest of the 256 grey levels; halves are rounded to even."""
     return np.int32(min(max(np.rint(value * TOP), ZERO), TOP))
 
 
@@ -144,13 +144,13 @@ def move(s, state, width, code, magnitude, position, fixed_point_map, step):
 
 @compiled
 def warp(places, height, width, fixed_point_map, uncovered):
-    """The pixel in which the centre of each pixel falls; as hba/operations/geometric.py."""
+    """Set the source of each pixel to the pixel that contains its centre, as in hba/operations/geometric.py."""
     a, b, x0, d, e, y0 = fixed_point_map
     for y in range(height):
         row = places[y * width : (y + 1) * width]
         x_first, y_first = np.int32(x0 + b * y), np.int32(y0 + e * y)
         for x in range(width):
-            # Numba would go on in 64 bits, of which a processor takes half as many at a time.
+            # By default, Numba would compute in 64 bits, which halves the speed.
             column = np.int32(x_first + np.int32(a * x)) >> FRACTION_BITS
             line = np.int32(y_first + np.int32(d * x)) >> FRACTION_BITS
             is_inside = (column >= 0) & (column < width) & (line >= 0) & (line < height)
@@ -159,7 +159,7 @@ def warp(places, height, width, fixed_point_map, uncovered):
 
 @compiled
 def cut_out(places, is_moved, height, width, size, position, uncovered):
-    """As hba/operations/geometric.py."""
+    """Cutout as in hba/operations/geometric.py."""
     if not is_moved:
         for pixel in range(height * width):
             places[pixel] = pixel
@@ -173,7 +173,7 @@ def cut_out(places, is_moved, height, width, size, position, uncovered):
 
 @compiled
 def revalue(levels, s, state, code, magnitude, as_pil):
-    """Change what levels are worth, or the values of a free image."""
+    """Change the values of levels, or the values of a free image."""
     values = s.free if state.is_free else s.table
     poorer = mean_gray(levels, s, state) if code == CONTRAST else ZERO
     for channel in range(len(values)):
@@ -195,7 +195,7 @@ def revalue(levels, s, state, code, magnitude, as_pil):
 
 @compiled
 def curved(level, code, magnitude):
-    """As the formulas of hba/operations/color.py."""
+    """New level by the formulas of hba/operations/color.py."""
     if code == INVERT or (code == SOLARIZE and level >= magnitude):
         return 255 - level
     if code == SOLARIZE:
@@ -206,7 +206,7 @@ def curved(level, code, magnitude):
 
 @compiled
 def level_counts(levels, s, state, channel):
-    """How many pixels show each level, (256,)."""
+    """Number of pixels with each level, (256,)."""
     own, n_pixels = levels[channel], levels.shape[1]
     counts, entries = np.zeros(N_LEVELS, np.int64), np.zeros((LANES, s.table.shape[1]), np.uint32)
     places, table = s.places[state.now], s.table[channel]
@@ -229,7 +229,7 @@ def level_counts(levels, s, state, channel):
 
 @compiled
 def stretched(counts):
-    """New levels (256,), in float64, as PIL.ImageOps.autocontrast."""
+    """New levels (256,), in float64 like PIL.ImageOps.autocontrast."""
     table, lowest, highest = np.empty(N_LEVELS, np.int32), 0, N_LEVELS - 1
     while counts[lowest] == 0:
         lowest += 1
@@ -243,7 +243,7 @@ def stretched(counts):
 
 @compiled
 def equalized(counts):
-    """New levels (256,), in whole numbers, as PIL.ImageOps.equalize."""
+    """New levels (256,), in whole numbers like PIL.ImageOps.equalize."""
     table, brightest = np.empty(N_LEVELS, np.int32), N_LEVELS - 1
     while counts[brightest] == 0:
         brightest -= 1
@@ -257,7 +257,7 @@ def equalized(counts):
 
 @compiled
 def blended(value, poorer, factor, as_pil):
-    """As hba/operations/color.py:blend; or in whole levels, cut off, as PIL.Image.blend."""
+    """Blend as in hba/operations/color.py:blend; or in whole levels, truncated, as in PIL.Image.blend."""
     if not as_pil:
         return min(max(value * factor + poorer * (ONE - factor), ZERO), ONE)
     level = np.float32(level_of(poorer))
@@ -267,7 +267,7 @@ def blended(value, poorer, factor, as_pil):
 
 @compiled
 def mean_gray(levels, s, state):
-    """As hba/operations/color.py."""
+    """Mean grey level as in hba/operations/color.py."""
     if state.is_free or state.is_moved or not state.is_plain:
         show(levels, s, state, s.shown)
         levels = s.shown
@@ -280,13 +280,13 @@ def mean_gray(levels, s, state):
 
 @compiled
 def whole_luma(red, green, blue):
-    """PIL's mode L."""
+    """Luma as in PIL's mode L."""
     return np.int32(np.int32(red) * 19595 + np.int32(green) * 38470 + np.int32(blue) * 7471 + (1 << 15)) >> 16
 
 
 @compiled
 def color(values, n_pixels, factor, as_pil):
-    """As hba/operations/color.py; with PIL's luma, which is a whole level, as PIL."""
+    """Color as in hba/operations/color.py, or as in PIL with PIL's luma, which is a whole level."""
     red, green, blue = values[0], values[1 % len(values)], values[2 % len(values)]
     if len(values) == 1:
         for pixel in range(n_pixels):
@@ -304,7 +304,7 @@ def color(values, n_pixels, factor, as_pil):
 
 @compiled
 def sharpen(values, plane, width, factor, as_pil):
-    """As hba/operations/color.py, sums in its order; the outermost pixels are their own mean."""
+    """Sharpness as in hba/operations/color.py, with sums in the same order; outermost pixels are their own mean."""
     for channel in range(len(values)):
         own = values[channel]
         for pixel in range(len(plane)):
@@ -323,7 +323,7 @@ def sharpen(values, plane, width, factor, as_pil):
 
 @compiled
 def tell(levels, s, state, result):
-    """The value of every pixel, where it stands."""
+    """Write the value of every pixel, at its current place."""
     places, n_pixels = s.places[state.now], levels.shape[1]
     for channel in range(len(levels)):
         own, values = result[channel], s.free[channel]
@@ -338,7 +338,7 @@ def tell(levels, s, state, result):
 
 @compiled
 def show(levels, s, state, result):
-    """The level of every pixel."""
+    """Write the level of every pixel."""
     places, n_pixels = s.places[state.now], levels.shape[1]
     if not state.is_free:
         round_all(s.table, s.table_levels)
@@ -357,7 +357,7 @@ def show(levels, s, state, result):
 
 @compiled
 def look_up(table, levels, places, is_moved, result):
-    """What each pixel is worth, or its level, by the table's type."""
+    """Write the table's entry for each pixel: its value or its level."""
     n_pixels = len(levels)
     if is_moved:
         for pixel in range(n_pixels):
@@ -370,7 +370,7 @@ def look_up(table, levels, places, is_moved, result):
 
 @compiled
 def to_levels(values, levels):
-    """From float32 (N,) to levels (N,). False as soon as a value is not exactly a level / 255."""
+    """Convert float32 (N,) to levels (N,). Return False as soon as a value is not exactly level / 255."""
     for start in range(0, len(values), PART):
         own, own_levels = values[start : start + PART], levels[start : start + PART]
         n_others = 0
@@ -385,7 +385,7 @@ def to_levels(values, levels):
 
 @compiled
 def to_planes(pixels, planes):
-    """From (3 N,), the channels of a pixel side by side, to (3, N)."""
+    """Convert (3 N,), with the channels of a pixel next to each other, to (3, N)."""
     red, green, blue = planes[0], planes[1], planes[2]
     for pixel in range(len(red)):
         red[pixel], green[pixel], blue[pixel] = pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2]
@@ -393,7 +393,7 @@ def to_planes(pixels, planes):
 
 @compiled
 def from_planes(planes, pixels):
-    """From (3, N) to (3 N,)."""
+    """Convert (3, N) to (3 N,)."""
     red, green, blue = planes[0], planes[1], planes[2]
     for pixel in range(len(red)):
         pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2] = red[pixel], green[pixel], blue[pixel]

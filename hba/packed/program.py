@@ -1,4 +1,4 @@
-"""The steps of a batch as the numbers that kernels.py reads."""
+"""The steps of a batch as arrays of numbers, which kernels.py reads."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,25 +15,24 @@ NOTHING = -1
 WARP, CUTOUT = 0, 1
 INVERT, SOLARIZE, POSTERIZE, AUTO_CONTRAST, EQUALIZE = 2, 3, 4, 5, 6
 BRIGHTNESS, CONTRAST, COLOR, SHARPNESS = 7, 8, 9, 10
-"""Numbers of what a step does, in an order that kernels.py relies on: what moves pixels, what gives levels, what gives
-values."""
+"""Codes of steps, in an order that kernels.py relies on: those that move pixels, that give levels, that give values."""
 
 Array = Any
-"""Of NumPy; Numba finds the types by itself."""
+"""A NumPy array; Numba infers the type."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called. The result is cached on disk, where a file can be written."""
+    """Compile a function when it is first called. The result is cached on disk if a file can be written."""
     import numba
 
     try:
         return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # There is no folder for it.
+    except RuntimeError:  # There is no folder for the cache.
         return numba.njit(nogil=True)(function)
 
 
 class Scratch(NamedTuple):
-    """Memory in which images take turns; C channels, N pixels, S steps.
+    """Memory that all images use in turn; C channels, N pixels, S steps.
 
     levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
     (C, N + S); plane float32 (N,).
@@ -49,7 +48,7 @@ class Scratch(NamedTuple):
 
 
 class State(NamedTuple):
-    """is_moved: places say something, those of `now`. is_plain: levels are worth themselves. is_free: see kernels."""
+    """is_moved: whether places[now] is used. is_plain: whether the table is unchanged. is_free: see kernels.py."""
 
     is_moved: bool
     now: int
@@ -62,7 +61,7 @@ One = tuple[Operation, float, tuple[float, ...]]
 
 
 class Program(NamedTuple):
-    """For each of B images and S steps: codes int64, magnitudes float64 (B, S), positions float64 (B, S, P), maps int64
+    """S steps for each of B images: codes int64, magnitudes float64 (B, S), positions float64 (B, S, P), maps int64
     (B, S, 6) in fixed point, see hba/operations/geometric.py."""
 
     codes: np.ndarray
@@ -81,7 +80,7 @@ _CODES = {
 
 
 def code_of(operation: Operation) -> int | None:
-    """The operation's number; None for one that is not compiled: a user's, or one with bilinear interpolation."""
+    """The operation's code; None for one that is not compiled: a user's, or one with bilinear interpolation."""
     known = OPERATIONS.get(operation.name) or STAGED.get(operation.name)
     is_known = known is not None and (known.function, known.kernel) == (operation.function, operation.kernel)
     return _CODES.get(operation.name) if is_known else None
@@ -90,15 +89,15 @@ def code_of(operation: Operation) -> int | None:
 def program_of_batch(
     known: Sequence[int | None], chosen: Tensor, magnitudes: Tensor, positions: Tensor, maps: Maps
 ) -> Program:
-    """From what apply_steps takes; known: the code of each operation."""
-    # The last entry is that of -1, no operation.
+    """Make a program from the arguments of apply_steps. known: the code of each operation."""
+    # The last entry is for an index of -1, no operation.
     of_operation = torch.tensor([*(NOTHING if code is None else code for code in known), NOTHING])
     steps = (of_operation[chosen], magnitudes.double(), positions.double(), maps.fixed_point)
     return Program(*(values.contiguous().numpy() for values in steps))
 
 
 def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | None:
-    """For one image; None where one of the operations has no code."""
+    """Make a program for one image; None if one of the operations has no code."""
     found = [code_of(operation) for operation, _, _ in drawn]
     if None in found:
         return None
@@ -117,7 +116,7 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
 
 
 def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
-    """Those of a single image, as numbers: PyTorch's calls would cost more than the image."""
+    """Coefficients for a single image, as plain numbers: calls into PyTorch would cost more than the image."""
     operation, magnitude, position = one
     if operation.n_uniforms:
         numbers = torch.tensor(magnitude, dtype=torch.float64), torch.tensor(position, dtype=torch.float64)
@@ -127,14 +126,14 @@ def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
         cos: Any = math.cos(math.radians(magnitude))
         sin: Any = math.sin(math.radians(magnitude))
         return geometric.turn(cos, sin, height, width)
-    # The others multiply, which a number does as a tensor.
+    # The others only multiply, which works for numbers as for tensors.
     return operation.function(magnitude, height, width)
 
 
 def fixed_point(
     a: float = 1.0, b: float = 0.0, c: float = 0.0, d: float = 0.0, e: float = 1.0, f: float = 0.0
 ) -> list[int]:
-    """The same as geometric.Maps, for one image."""
+    """Fixed-point coefficients for one image, as in geometric.Maps."""
     x0, y0 = c + a / 2 + b / 2, f + d / 2 + e / 2
     if (a, b, d, e) == (1, 0, 0, 1):
         x0, y0 = math.floor(c + a / 2), math.floor(f + e / 2)

@@ -1,1 +1,1 @@
-"""The augmentation policy A(x; values): its search space, what is drawn, and what that does to images."""
+"""The augmentation policy A(x; values): its search space, its random draws, and how they change images."""

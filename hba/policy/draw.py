@@ -1,8 +1,8 @@
-"""Draws what happens to each image, applies it, and computes how often each operation is applied.
+"""Draws operations for each image, applies them, and computes how often each operation is applied.
 
 Paper, section 3.1; the draw is Algorithm 1 of PBA (Ho et al. 2019). With a spread, every image draws its own
-hyperparameters around the row, by normal noise on their logits. A slot fires by a probability that is an image's own
-and independent of all else that it draws, so over images by the mean probability: only magnitudes have to be drawn.
+hyperparameters around the values, by normal noise on their logits. The drawn probability of a slot is independent of
+everything else in an image, so a slot fires with the mean probability, and only magnitudes have to be drawn.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,16 +28,16 @@ Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 
 N_NODES = 40
-"""Of the quadrature: for spreads up to 3 logits, the mean of a probability is then exact to 1e-4."""
+"""Nodes of the quadrature. For spreads up to 3 logits, the mean of a probability is then exact to 1e-4."""
 
 
 @dataclass(frozen=True)
 class BatchSample:
-    """What happens to each of B images, in at most S steps; it can be replayed.
+    """A draw for each of B images, in at most S steps, which can be replayed.
 
-    A step for each operation before the walk, those of the walk, and one for each operation after it. slots (B, S): the
-    slot that fired, -1 for nothing. magnitudes (B, S): natural units with the sign drawn, 0 where there is none.
-    positions (B, S, P): random numbers in [0, 1), for operations that need some.
+    The steps are: one for each operation before the walk, those of the walk, and one for each operation after it. slots
+    (B, S): the slot that fired, -1 for none. magnitudes (B, S): in natural units with the drawn sign, 0 for operations
+    without magnitude. positions (B, S, P): random numbers in [0, 1), for operations that use them.
     """
 
     slots: Tensor
@@ -52,8 +52,8 @@ class BatchSample:
 class SampleTrace:
     """Which slots each of B images visited, and which of those fired; both bool, (B, number of slots).
 
-    Slots of the walk are visited in random order until K have fired; those after that say nothing about probabilities.
-    All other slots are visited. count (B, 1): K.
+    Slots of the walk are visited in random order until K have fired; slots that are not visited carry no information
+    about probabilities. All other slots are visited. count (B, 1): K.
     """
 
     visited: Tensor
@@ -69,11 +69,11 @@ def draw_with_trace(
     spread: Tensor | None = None,
 ) -> tuple[BatchSample, SampleTrace]:
     """Draw K for each image, then visit the slots of the walk in random order; the first K that fire are applied in
-    that order. Every other slot fires by itself.
+    that order. Every other slot fires independently.
 
-    values: (n,) shared, or (B, n) with one row per image, on the generator's device; with a spread, those that
-    mean_probabilities returns. generator None means torch's default one. spread: as values, the standard deviation in
-    logits by which each image's hyperparameters differ from them; None for 0. Nothing is copied to the host.
+    values: (n,) shared, or (B, n) with one row per image, on the generator's device; with a spread, the result of
+    mean_probabilities. generator: None uses torch's default one. spread: of the shape of values, the standard deviation
+    of each image's hyperparameters around them, in logits; None for 0. Nothing is copied to the host.
     """
     device, rows = values.device, values.detach()
     columns, walk = space.slot_columns(device), space.walk_slots
@@ -84,7 +84,7 @@ def draw_with_trace(
         return _random(torch.rand, generator, batch_size, *shape, device=device)
 
     fires = uniform(n_walk) < rows[..., columns.probability[walk]]
-    # A uniform random order of the slots is a random key for each; those that do not fire come last.
+    # Random keys put the slots in a uniformly random order; slots that do not fire come last.
     place = uniform(n_walk)
     key = torch.where(fires, place, 2.0)
     keys, slots = key.topk(n_steps, dim=1, largest=False, sorted=True)
@@ -93,7 +93,7 @@ def draw_with_trace(
     applied = reached & (torch.arange(n_steps, device=device) < count)
     negated = columns.signed[walk][slots] & (uniform(n_steps) < 0.5)
     positions = uniform(n_steps, n_numbers)
-    # Visiting ends at the K-th slot that fires: at once for K = 0, never where fewer fire.
+    # Visiting ends at the K-th slot that fires: at once for K = 0, never if fewer fire.
     last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
     visited = place <= last
     if n_others:
@@ -127,8 +127,8 @@ def _without(values: Tensor, walk: slice) -> Tensor:
 
 
 def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *shape: int, **options: Any) -> Tensor:
-    """Numbers of all images, by torch.rand or torch.randn; several processes draw together and take their share."""
-    # A compiler refuses the generator, even where it is None.
+    """Random numbers for all images, by torch.rand or torch.randn; several processes draw together and share them."""
+    # A compiler refuses the generator argument, even if it is None.
     if generator is None:
         return make(*shape, **options)
     return draw_then_shard(shape[0], lambda n: make(n, *shape[1:], generator=generator, **options))
@@ -137,7 +137,7 @@ def _random(make: Callable[..., Tensor], generator: torch.Generator | None, *sha
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
     """Probabilities that K is below 1, 2, ..., shape (max_count,) or (B, max_count).
 
-    rows (n,) or (B, n): values with mean probabilities, which multiply, as images draw those of K independently.
+    rows (n,) or (B, n): values with mean probabilities. They multiply, because images draw those of K independently.
     """
     columns = space.slot_columns(rows.device)
     return 1 - rows[..., columns.counts].cumprod(dim=-1) if space.searches_count else columns.count_limits
@@ -148,8 +148,8 @@ def apply_operations(
 ) -> Tensor:
     """Replay a sample on images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
 
-    candidates: for each step, the numbers of the operations that the sample may have; None for all that the space has.
-    Returns new images of that type. Levels of uint8 images are those of the images as floats, rounded at the end.
+    candidates: for each step, the numbers of the operations that the sample may contain; None for all of the space.
+    Returns new images of the same type. For uint8 images, the result is that for float images, rounded at the end.
     """
     check_images(images, or_bytes=True)
     check_channels(space.operations, images.shape[1])
@@ -161,9 +161,8 @@ def apply_operations(
 
 
 def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:
-    """Values (..., n), detached, with every probability p replaced by the mean of sigmoid(logit(p) + spread epsilon).
-
-    spread (..., n), None for 0. By Gauss-Hermite quadrature.
+    """Return values (..., n), detached, with every probability p replaced by the mean of sigmoid(logit(p) + spread
+    epsilon), by Gauss-Hermite quadrature. spread: (..., n), or None for 0.
     """
     values = values.detach()
     if spread is None:
@@ -172,18 +171,18 @@ def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor | None
     probabilities, widths = (rows[..., columns] for rows in torch.broadcast_tensors(values, spread))
     nodes, weights = quadrature(values.dtype, values.device)
     means = ((probabilities.logit()[..., None] + widths[..., None] * nodes).sigmoid() * weights).sum(dim=-1)
-    # Bit for bit the same where the spread is 0.
+    # Where the spread is 0, probabilities stay bit for bit the same.
     means = torch.where(widths > 0, means, probabilities)
     return values.expand(*means.shape[:-1], space.n).index_copy(-1, columns, means)
 
 
 def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The logits of places in ranges; minus infinity in a range of one value."""
+    """Logits of the places of values in their ranges; minus infinity in a range of one value."""
     return ((values - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
 
 
 def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
-    """The entry of each slot's magnitude in a row (n,), or in rows (B, n), for slots (B, S); 0 where there is none."""
+    """Entries of the magnitudes of slots (B, S) in a row (n,) or rows (B, n); 0 for a slot without magnitude."""
     columns = space.slot_columns(rows.device).magnitude
     padded = torch.cat([rows, rows.new_zeros(*rows.shape[:-1], 1)], dim=-1)
     return padded[columns][slots] if rows.ndim == 1 else padded.gather(1, columns[slots])
@@ -191,14 +190,14 @@ def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
 
 @device_constant
 def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights (N_NODES,) of the mean over a standard normal variable, by Gauss and Hermite."""
+    """Nodes and weights (N_NODES,) of Gauss-Hermite quadrature for the mean over a standard normal variable."""
     at, share = np.polynomial.hermite_e.hermegauss(N_NODES)
     nodes, weights = (torch.tensor(one, dtype=dtype, device=device) for one in (at, share / share.sum()))
     return nodes, weights
 
 
 def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Floats]]:
-    """For an image's first, second, ... operation: its chance, given the one before, and the share of each slot."""
+    """Probability of an image's first, second, ... operation, given the one before, and the share of each slot."""
     steps, before = [], 1.0
     for of_slots in applied(probabilities, limits):
         together = float(of_slots.sum())
@@ -210,19 +209,19 @@ def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Flo
 
 
 def applied(probabilities: Numbers, limits: Numbers) -> Floats:
-    """How likely each slot is the s-th operation of an image, shape (max_count, n_slots).
+    """Probability that each slot is the s-th operation of an image, shape (max_count, n_slots).
 
-    probabilities (n_slots,): that each slot fires. limits (max_count,): as count_limits.
+    probabilities (n_slots,): that each slot fires. limits (max_count,): as count_limits returns them.
     """
     fires = np.array(probabilities, dtype=float)
-    # Of n fired slots in a random order, each is as likely as the others to be the s-th.
+    # In a random order of the slots that fired, each is equally likely to be the s-th.
     shares = fires[:, None] * _numbers_of_others(fires) / np.arange(1, len(fires) + 1)
     at_least: Floats = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1].T
     return (1 - np.array(limits, dtype=float))[:, None] * at_least[: len(limits)]
 
 
 def poisson_binomial(probabilities: Iterable[float]) -> Floats:
-    """How likely 0, 1, 2, ... of independent events are."""
+    """Probabilities that 0, 1, 2, ... of the independent events occur."""
     numbers: Floats = np.ones(1)
     for probability in probabilities:
         numbers = np.convolve(numbers, (1 - probability, probability))
@@ -230,7 +229,7 @@ def poisson_binomial(probabilities: Iterable[float]) -> Floats:
 
 
 def _numbers_of_others(fires: Floats) -> Floats:
-    """Row i: probabilities that 0, 1, ... of the slots but slot i fire, each by itself, shape (n_slots, n_slots)."""
+    """Row i: probabilities that 0, 1, ... of the slots other than i fire independently, shape (n_slots, n_slots)."""
     n_slots = len(fires)
     numbers = np.zeros((n_slots, n_slots))
     numbers[:, :1] = 1.0

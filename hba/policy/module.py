@@ -11,14 +11,14 @@ from hba.policy.space import SearchSpace
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
-"""Beyond it, floating point images have been normalised; resizing overshoots [0, 1] a little."""
+"""Floating point images with values outside have been normalised. Resizing overshoots [0, 1] a little."""
 
 
 def check_range(images: Tensor, checked: set[torch.device]) -> None:
-    """Raise SettingsError for floating point images with values beyond PLAUSIBLE_RANGE or not finite.
+    """Raise SettingsError for floating point images with values that are not finite or outside PLAUSIBLE_RANGE.
 
-    On a CPU every batch is checked, elsewhere only the first on each device, because the host would wait for the device
-    to read values. checked: the devices on which one was; a device is added.
+    On a CPU every batch is checked. On other devices, only the first is, because the host waits for the device to read
+    values. checked: the devices that have checked a batch; the function adds the current one.
     """
     device = images.device
     if device in checked or device.type == "meta" or not images.is_floating_point() or not images.numel():
@@ -33,14 +33,14 @@ def check_range(images: Tensor, checked: set[torch.device]) -> None:
 
 
 class Policy(nn.Module):
-    """A(x; values) on batches (B, C, H, W), float in [0, 1] or uint8, with C channels as the operations take them.
+    """Augments batches (B, C, H, W), float in [0, 1] or uint8, by the policy A(x; values).
 
-    It returns new images of that type. On a CPU, with Numba installed, uint8 images are several times as fast.
+    It returns new images of the same type. On a CPU, with Numba installed, uint8 images are several times as fast.
 
-    values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode gives them.
-    spread: of the shape of values, the standard deviation in logits by which images differ from them; None is 0.
-    fill: the colour, in [0, 1], of what geometric operations and Cutout uncover. Raises SettingsError for images that
-    have been normalised, in every batch on a CPU, in the first on another device, and not in a compiled program.
+    values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode returns them.
+    spread: of the shape of values, the standard deviation of images around them, in logits; None is 0. fill: the
+    colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
+    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
     """
 
     values: Tensor
@@ -58,26 +58,26 @@ class Policy(nn.Module):
         self.space = space
         self.fill = fill
         self.register_buffer("values", values)
-        # None draws faster than zeros, and takes fewer random numbers.
+        # None is faster than zeros, and draws fewer random numbers.
         self.register_buffer("spread", spread if spread is not None and spread.any() else None)
         means = None if self.spread is None else mean_probabilities(space, values, self.spread)
         self.register_buffer("_means", means, persistent=False)
         self.register_load_state_dict_post_hook(_renew_means)
         self._checked: set[torch.device] = set()
-        # What is never used is not computed, where that is known on the host.
+        # If the host knows which operations are never used, they are not computed.
         self.candidates: Candidates = None
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
-        """Draw what happens to each image of a batch; None draws from torch's default generator."""
+        """Draw the operations for each image of a batch. generator: None uses torch's default one."""
         if self.values.ndim == 2 and len(self.values) != batch_size:
-            raise SettingsError(f"values have one row for each of {len(self.values)} images, got {batch_size} images")
+            raise SettingsError(f"values have rows for {len(self.values)} images, got a batch of {batch_size} images")
         rows = self.values if self._means is None else self._means
         return draw_with_trace(self.space, rows, batch_size, generator, self.spread)[0]
 
     def replay(self, images: Tensor, sample: BatchSample, candidates: Candidates = None) -> Tensor:
-        """Apply a sample; the same sample gives the same pixels. candidates: as apply_operations takes them."""
+        """Apply a sample. The same sample gives the same pixels. candidates: as apply_operations takes them."""
         check_images(images, or_bytes=True)
-        # A program that is compiled as a whole cannot read values.
+        # A compiled program cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
         return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
@@ -90,7 +90,7 @@ class Policy(nn.Module):
 
 
 def _renew_means(policy: Policy, _: object) -> None:
-    """After other values have been loaded."""
+    """Compute the means again after other values have been loaded."""
     policy.candidates = None
     if policy.spread is not None:
         policy._means = mean_probabilities(policy.space, policy.values, policy.spread)

@@ -1,6 +1,6 @@
-"""The policy on one PIL image: the draw of hba/policy/draw.py in plain numbers, and PIL for the pixels.
+"""The policy on one PIL image: the draw of hba/policy/draw.py in plain Python, and PIL for the pixels.
 
-For an image on its own, PyTorch's calls would cost many times what the image does.
+For a single image, calls into PyTorch would cost many times as much as the image itself.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from hba.policy.space import SearchSpace
 
 
 class OpSample(NamedTuple):
-    """An operation to apply: magnitude with its sign, 0 where there is none; position: random numbers in [0, 1)."""
+    """An operation to apply. magnitude: with its sign, 0 without magnitude. position: random numbers in [0, 1)."""
 
     operation: Operation
     magnitude: float
@@ -28,7 +28,7 @@ class OpSample(NamedTuple):
 
 
 class PlainSlot(NamedTuple):
-    """A slot's magnitude in the row, its logit in the range from low to high, and its spread; 0 where there is none."""
+    """A slot's magnitude, its logit in the range from low to high, and its spread; all 0 without magnitude."""
 
     operation: Operation
     magnitude: float = 0.0
@@ -39,10 +39,10 @@ class PlainSlot(NamedTuple):
 
 
 class PlainRow(NamedTuple):
-    """A row of a schedule in plain numbers, worked out once for all images that draw by it.
+    """A policy in plain Python numbers, computed once for all images that use it.
 
-    probabilities: mean ones, a slot each. limits: probabilities that K is below 1, 2, ... walk: which slots are on the
-    walk. n_uniforms: as SearchSpace.n_uniforms.
+    probabilities: the mean probability of each slot. limits: probabilities that K is below 1, 2, ... walk: the slots of
+    the walk. n_uniforms: as SearchSpace.n_uniforms.
     """
 
     probabilities: list[float]
@@ -54,7 +54,7 @@ class PlainRow(NamedTuple):
 
 
 def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) -> PlainRow:
-    """values, spread: (n,) as draw_with_trace takes them, on the CPU."""
+    """Convert values and spread, (n,) on the CPU as draw_with_trace takes them, to plain numbers."""
     means = mean_probabilities(space, values, spread)
     low, high = space.bounds(values.dtype, values.device)
     widths = torch.zeros(space.n) if spread is None else spread
@@ -67,9 +67,9 @@ def plain_row(space: SearchSpace, values: Tensor, spread: Tensor | None = None) 
 
 
 def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> list[OpSample]:
-    """What hba's draw_with_trace draws for a batch of one image with the same generator on the CPU.
+    """Draw what hba's draw_with_trace draws for a batch of one image with the same generator on the CPU.
 
-    Magnitudes that are spread are as near as its single precision allows.
+    Magnitudes with a spread agree up to its single precision.
     """
     walk, most, (width, other_width) = range(len(row.slots))[row.walk], len(row.limits), row.n_uniforms
     others = [number for number in range(len(row.slots)) if number not in walk]
@@ -86,7 +86,7 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
     limit = sum(count >= bound for bound in row.limits)
     fired = [number for number in range(len(walk)) if fires[number] < row.probabilities[walk[number]]]
     on_walk = sorted(fired, key=keys.__getitem__)[:limit]
-    # Each step: its place among the noise, the slot, whether the magnitude is negated, and its random numbers.
+    # Each step: its index into the noise, the slot, whether the magnitude is negated, and its random numbers.
     steps = [
         (walk.start + step, walk[number], row.slots[walk[number]].operation.signed and signs[step] < 0.5, places[step])
         for step, number in enumerate(on_walk)
@@ -100,7 +100,7 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
         slot = row.slots[number]
         magnitude = slot.magnitude
         if noise is not None and slot.spread:
-            # The sigmoid by its tanh, which does not overflow.
+            # The sigmoid in terms of tanh, which does not overflow.
             share = 0.5 + 0.5 * math.tanh((slot.logit + slot.spread * noise[step]) / 2)
             magnitude = slot.low + (slot.high - slot.low) * share
         drawn.append(OpSample(slot.operation, -magnitude if is_negated else magnitude, position))
@@ -108,9 +108,9 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
 
 
 def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
-    """Do what was drawn to an image of mode L or RGB; a new image. fill in [0, 1], one number per channel.
+    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in [0, 1], one number per channel.
 
-    An operation that knows nothing of PIL images gets a batch of one. An image without a pixel is copied.
+    An operation without a function for PIL images gets a batch of one. An image without pixels is copied.
     """
     if 0 in image.size:
         return image.copy()
@@ -127,13 +127,13 @@ def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[floa
 
 
 def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Tensor:
-    """Do the same to each of the images (B, C, H, W), float in [0, 1] or uint8; new images. fill (C,) in [0, 1]."""
+    """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or uint8. fill (C,) in [0, 1]."""
     if images.dtype == torch.uint8:
         result = apply_one_to_bytes(drawn, images, fill)
         return to_bytes(apply_to_all(drawn, images.float() / 255, fill)) if result is None else result
     result = images.clone()
     for operation, magnitude, position in drawn:
-        # Places are worked out in double precision, as those of what goes along with the image.
+        # Positions use double precision, like those of the image's annotations.
         precision = torch.float64 if operation.moves_pixels else images.dtype
         magnitudes = images.new_full((len(images),), magnitude, dtype=precision)
         positions = images.new_tensor(position[: operation.n_uniforms]).expand(len(images), -1)

@@ -3,7 +3,7 @@
     symbol        meaning                                                      shape
     lambda        logits, unconstrained                                        (..., n)
     values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
-    slot          one copy of one operation of the walk, or one other           n_slots
+    slot          one copy of an operation on the walk, or any other operation n_slots
 
 value = low + (high - low) sigmoid(lambda) (paper, Appendix A); on a log scale, this holds for the logarithms.
 """
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_LOGIT = 3.0
-"""Of a start: at the end of a range there is no gradient."""
+"""Largest logit at the start, because the gradient vanishes at the end of a range."""
 INITIAL_FRACTION = 0.05
 """The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
 
 
 class Slot(NamedTuple):
-    """One copy of an operation, counted from 0, and the columns of its numbers; magnitude is None where there is none.
+    """One copy of an operation, counted from 0, and the columns of its values. magnitude is None without magnitude.
 
-    number: of the operation in the space. prefix: of the names of the columns.
+    number: index of the operation in the space. prefix: beginning of the names of its columns.
     """
 
     operation: Operation
@@ -50,11 +50,11 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class SlotColumns:
-    """The columns of each slot's numbers in a row of values; tensors of shape (n_slots,).
+    """The columns of each slot's values in a tensor (..., n); tensors of shape (n_slots,).
 
     magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,): probabilities
     that K is below 1, 2, ..., float32; K is how many of them a uniform number reaches.
-    counts (max_count,): columns of the probabilities of one more operation; (0,) where they are not searched.
+    counts (max_count,): columns of the probabilities of one more operation; (0,) if they are not searched.
     """
 
     operation: Tensor
@@ -67,19 +67,18 @@ class SlotColumns:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The operations, each with a probability and, where it has one, a magnitude; those of the walk in `copies` slots.
+    """The operations of a policy, each with a probability and, if it has one, a magnitude to search.
 
-    operations: in the order of their stages. Those of the walk compete for K places on an image; others, in one slot
-    each, are drawn by themselves and applied before or after the walk. Those of the stage `mixing` act on batches.
+    operations: in the order of their stages. Those of the walk have `copies` slots each, and an image gets at most K of
+    them. All others have one slot each, drawn independently. Those of the stage `mixing` act on batches.
 
-    count_probabilities[k] is the probability that K, the limit of operations on an image, is k
-    (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count: K has hyperparameters too, which start at
-    count_probabilities: `count.k.probability` is the probability that an image whose limit is at least k - 1 has one of
-    at least k. So K can have any distribution over 0, ..., max_count.
+    count_probabilities[k] is the probability that K, the limit of operations on an image, is k (PBA, Algorithm 1: 0, 1
+    or 2 with 0.2, 0.3 and 0.5). searches_count: also search K, starting at count_probabilities. `count.k.probability`
+    is the probability that a K of at least k - 1 is at least k, so K can have any distribution over 0, ..., max_count.
 
-    regularizers: hyperparameters tuned beside the operations, which may be none then. Their columns come last.
+    regularizers: hyperparameters tuned besides the operations, which may then be empty. Their columns come last.
 
-    always: operations on single images outside the walk act on every image: their probabilities are 1, not searched.
+    always: operations on single images outside the walk act on every image; their probabilities are 1, not searched.
     """
 
     operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
@@ -105,9 +104,9 @@ class SearchSpace:
             raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {counts}")
         most = len(self.walk) * self.copies
         if len(counts) > most + 1:
-            raise SettingsError(f"count_probabilities must be of at most {most} slots, got {counts}")
+            raise SettingsError(f"count_probabilities must be for at most {most} slots, got {counts}")
         if self.searches_count and (len(counts) < 2 or "count" in operations):
-            raise SettingsError(f"a search of K needs count_probabilities beyond 0, no operation count, got {counts}")
+            raise SettingsError(f"searching K needs count_probabilities beyond 0 and no operation count, got {counts}")
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
 
@@ -118,12 +117,12 @@ class SearchSpace:
 
     @property
     def walk(self) -> tuple[Operation, ...]:
-        """The operations of which an image gets at most K."""
+        """The operations of the walk, of which an image gets at most K."""
         return tuple(one for one in self.operations if one.stage == WALK)
 
     @property
     def mixing(self) -> tuple[Operation, ...]:
-        """The operations on batches with their labels."""
+        """The operations on batches and their labels, such as Mixup."""
         return tuple(one for one in self.operations if one.stage == MIXING)
 
     @property
@@ -142,7 +141,7 @@ class SearchSpace:
 
     @functools.cached_property
     def walk_slots(self) -> slice:
-        """Which of the slots are those of the walk."""
+        """The slots of the walk."""
         first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)
         return slice(first, first + len(self.walk) * self.copies)
 
@@ -155,20 +154,20 @@ class SearchSpace:
         return tuple(found)
 
     def candidates(self, rows: Any) -> tuple[tuple[int, ...], ...]:
-        """`steps` without operations whose probability is 0 in all rows (..., n), which have to be on the host."""
+        """`steps` without operations whose probability is 0 in all rows (..., n), which must be on the host."""
         is_used = (rows > 0).reshape(-1, self.n).any(0).tolist()
         used = {slot.operation.name for slot in self.slots if is_used[slot.probability]}
         return tuple(tuple(one for one in step if self.operations[one].name in used) for step in self.steps)
 
     @functools.cached_property
     def n_uniforms(self) -> tuple[int, int]:
-        """How many random numbers are drawn for a step of the walk, and for any other operation."""
+        """How many random numbers to draw for a step of the walk, and for any other operation."""
         walk, others = ([one.n_uniforms for one in self.operations if (one.stage == WALK) == is_on] for is_on in (1, 0))
         return max(2, *walk, 0), max(2, *others, 0)
 
     @property
     def max_count(self) -> int:
-        """The most operations that one image can get."""
+        """The largest number of operations of the walk that one image can get."""
         return len(self.count_probabilities) - 1
 
     @property
@@ -188,12 +187,12 @@ class SearchSpace:
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """`<Operation>.<copy>.<probability|magnitude>`, copies from 1, only on the walk; K's; regularizers'."""
+        """`<Operation>.<copy>.<probability|magnitude>`, with a copy (from 1) only on the walk; then K; regularizers."""
         return tuple(self._columns)
 
     @functools.cached_property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """(low, high) per column: the values of logits minus and plus infinity; a magnitude's may descend."""
+        """(low, high) per column: the values at logits of minus and plus infinity. Ranges of magnitudes may descend."""
         return tuple(self._columns.values())
 
     @functools.cached_property
@@ -210,13 +209,13 @@ class SearchSpace:
         return columns | {one.name: (one.low, one.high) for one in self.regularizers}
 
     def prefixes(self, operation: Operation) -> tuple[str, ...]:
-        """With what the names of the operation's columns begin, for each copy of it."""
+        """The beginning of the names of the operation's columns, for each copy."""
         if operation.stage != WALK:
             return (operation.name,)
         return tuple(f"{operation.name}.{copy}" for copy in range(1, self.copies + 1))
 
     def decode(self, logits: Tensor) -> Tensor:
-        """Logits (..., n) to values (..., n) in the same dtype; infinite logits give the exact end points."""
+        """Convert logits (..., n) to values (..., n) of the same dtype. Infinite logits give the exact end points."""
         low, high = self.bounds(logits.dtype, logits.device)
         scaled = self._log_bounds(logits.dtype, logits.device)
         if scaled is None:
@@ -227,7 +226,7 @@ class SearchSpace:
         return low.where(places <= first, high.where(places >= last, places.exp())).where(is_log, places)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Values (..., n) to logits (..., n); an end point gives an infinite logit. The inverse of decode.
+        """Convert values (..., n) to logits (..., n), the inverse of decode. An end point gives an infinite logit.
 
         A range of one value gives 0. Raises SettingsError for values outside their range.
         """
@@ -243,16 +242,16 @@ class SearchSpace:
         return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
     def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
-        """A starting point as logits (n,), float32: every value at (1 - fraction) low + fraction high.
+        """Logits (n,), float32, of a start: every value at (1 - fraction) low + fraction high.
 
-        The paper's is 0.05 (its section 4). K, if it is searched, starts at count_probabilities; logits that would be
-        infinite are LARGEST_LOGIT, so that they have a gradient. Regularizers start at their own initial values.
+        The paper's fraction is 0.05 (section 4). K, if it is searched, starts at count_probabilities, with
+        LARGEST_LOGIT for infinite logits, so that they have a gradient. Regularizers start at their initial values.
         """
         import torch
 
         values = torch.full((self.n,), fraction)
         if self.searches_count:
-            # By sums of the tails, because 1 minus a sum of rounded numbers need not be 0.
+            # Sums of the tails, because 1 minus a sum of rounded numbers may not be 0.
             at_least = [math.fsum(self.count_probabilities[k:]) for k in range(self.max_count + 1)]
             ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
             values[self.count_columns] = torch.tensor(ratios)
@@ -263,7 +262,7 @@ class SearchSpace:
 
     @functools.cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots on images, in the order of the operations, the copies of an operation side by side."""
+        """All slots on images, in the order of the operations, with the copies of an operation next to each other."""
         column_of = {name: column for column, name in enumerate(self.names)}
         return tuple(
             Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"), copy, number, prefix)
@@ -274,7 +273,7 @@ class SearchSpace:
 
     @device_constant
     def bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The ranges' ends as tensors (n,)."""
+        """The ends of the ranges, as tensors (n,)."""
         import torch
 
         low, high = torch.tensor(self.ranges, dtype=dtype, device=device).unbind(1)
@@ -282,14 +281,14 @@ class SearchSpace:
 
     @device_constant
     def is_searched(self, device: torch.device) -> Tensor:
-        """Whether a hyperparameter can move, bool (n,): not in a range of one value."""
+        """Which hyperparameters can move, bool (n,): all except those with a range of one value."""
         import torch
 
         return torch.tensor([low != high for low, high in self.ranges], device=device)
 
     @device_constant
     def _log_bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Which columns have a log scale, bool (n,), and the ranges' ends on their scales; None if there is none."""
+        """Which columns have a log scale, bool (n,), and the ends of ranges on their scales; None if there are none."""
         import torch
 
         of_regularizers = [one.scale == "log" for one in self.regularizers]
@@ -301,7 +300,7 @@ class SearchSpace:
 
     @device_constant
     def probability_columns(self, device: torch.device) -> Tensor:
-        """Column indices of all probabilities, those of K too, on the device."""
+        """Column indices of all probabilities, including those of K, on the device."""
         import torch
 
         of_policy = self.names[: self.n_of_policy]
@@ -310,7 +309,7 @@ class SearchSpace:
 
     @device_constant
     def slot_columns(self, device: torch.device) -> SlotColumns:
-        """Column indices of every slot's numbers, on the device."""
+        """Column indices of every slot's values, on the device."""
         import torch
 
         def columns(numbers: Iterable[int]) -> Tensor:

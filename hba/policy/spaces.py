@@ -1,6 +1,6 @@
-"""Search spaces by name, what their magnitudes mean, and where a search in them starts.
+"""Search spaces by name, the ranges of their magnitudes, and where a search in them starts.
 
-A search starts at one fraction of all ranges, at RandAugment's policy, or at a row of a schedule.
+A search starts at one fraction of all ranges, at RandAugment's policy, or at a policy of a schedule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PBA_SIDE_PIXELS = 32
-"""PBA states translations and Cutout in pixels of images of this side."""
+"""PBA gives translations and Cutout in pixels, for images with this side."""
 
 PBA_RANGES: Mapping[str, tuple[float, float] | None] = {
     "Rotate": (0.0, 30.0),
@@ -39,16 +39,16 @@ PBA_RANGES: Mapping[str, tuple[float, float] | None] = {
     "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
     "Contrast": (0.1, 1.9),
 }
-"""PBA's operations in its own order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
+"""PBA's operations in PBA's order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
 
 RECIPE = (
     *("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop"),
     *("BrightnessJitter", "ContrastJitter", "Hue", "Saturation", "Blur", "Noise", "Erase", "Mixup", "CutMix"),
 )
-"""What the space `recipe` has beside the walk: what people decide by hand for a set of images."""
+"""Operations of the space `recipe` besides the walk: those that people choose by hand for their images."""
 
 STN = ("Zoom", "Shear", "Rotation", "PaddedCrop", "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Erase")
-"""What Self-Tuning Networks tune on images: STN, Appendix E, with Erase for Cutout, and Delta-STN's affine maps."""
+"""Operations that Self-Tuning Networks tune: STN's (Appendix E, Erase for Cutout), and Delta-STN's affine maps."""
 
 SPACES: Mapping[str, SearchSpace] = {
     "hba": SearchSpace(),
@@ -60,12 +60,12 @@ SPACES: Mapping[str, SearchSpace] = {
     "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
 }
 """`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation. `recipe`: the walk of
-hba without Cutout, which Erase replaces, and RECIPE. `stn`: STN, each on every image. `full`: all operations of hba.
+hba with Erase instead of Cutout, and RECIPE. `stn`: STN, all on every image. `full`: all operations of hba.
 """
 
 
 SEARCHED_COUNT = (0.2, 0.3, 0.4, 0.1)
-"""Of 0, 1, 2 and 3 operations, where a search for it begins, unless it begins at RandAugment's."""
+"""Probabilities of 0, 1, 2 and 3 operations at which a search of K begins, unless it begins at RandAugment."""
 
 
 def search_space(
@@ -76,12 +76,12 @@ def search_space(
     regularizers: tuple[Hyperparameter, ...] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> SearchSpace:
-    """A named space, or one over some of its operations, and over registered ones, in the order given.
+    """Return a named search space, or one with only some of its operations, or with registered ones.
 
-    operations: names; `all` stands for those of the named space, `-Name` leaves one out; None is all of them.
-    interpolation: nearest or bilinear, of the operations of the walk that move pixels. searches_count: how many of the
-    walk an image gets is any distribution over 0 to 3, or to as many as there are slots. regularizers: what is tuned
-    beside the operations. ranges: by operation, the first and the last magnitude to search between.
+    operations: names, in order; `all` stands for all of the named space, `-Name` leaves one out; None means all.
+    interpolation: nearest or bilinear, for operations of the walk that move pixels. searches_count: whether to search
+    the number of operations of the walk on an image, with any distribution over 0 to 3, or to the number of slots if
+    smaller. regularizers: hyperparameters tuned besides the operations. ranges: (first, last) magnitude by operation.
     """
     if name not in SPACES:
         raise SettingsError(unknown("search space", name, SPACES))
@@ -92,7 +92,7 @@ def search_space(
     n_slots = space.copies * sum(operation.stage == WALK for operation in chosen.values())
     count = SearchSpace.count_probabilities if n_slots else (1.0,)
     if searches_count and n_slots:
-        # What is wanted of more operations than there are slots goes to the last.
+        # The largest possible number gets the probability of all larger ones.
         most = min(n_slots, len(SEARCHED_COUNT) - 1)
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
     found = tuple(operation.with_interpolation(interpolation) for operation in chosen.values())
@@ -100,12 +100,12 @@ def search_space(
 
 
 def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
-    """By name, the operations of a list. A list that begins by leaving one out begins with all."""
-    # A registered operation may have the name of one outside the walk, and stands for it.
+    """The operations of a list, by name. If the list begins with a name to leave out, it starts from all operations."""
+    # A registered operation replaces an operation outside the walk that has its name.
     own = {one.name: one if one.stage == WALK else find_operation(one.name) for one in space.operations}
     found: dict[str, Operation] = {}
     for name in [ALL, *names] if names and names[0].startswith("-") else names:
-        # What is left out is looked up too, so that an unknown name is refused as such.
+        # Look up names to leave out too, so that the error for an unknown name says so.
         known = own.values() if name == ALL else [own.get(name) or find_operation(name.removeprefix("-"))]
         for one in () if name.startswith("-") else known:
             if one.name in found:
@@ -113,23 +113,23 @@ def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
             found[one.name] = one
     for name in (name.removeprefix("-") for name in names if name.startswith("-")):
         if found.pop(name, None) is None:
-            raise SettingsError(f"operations must leave out one that is still among them, got -{name}; omit it")
+            raise SettingsError(f"operations must contain what they leave out, got -{name}; omit it")
     if not found:
-        raise SettingsError(f"operations must be at least one, got none of {','.join(names) or 'an empty list'}")
+        raise SettingsError(f"operations must be at least one, got none from {','.join(names) or 'an empty list'}")
     return found
 
 
 def _named(name: str, operations: Mapping[str, Operation], setting: str) -> Operation:
-    """The operation of a name in a setting."""
+    """The operation that a setting names."""
     if name not in operations:
         raise SettingsError(f"{setting} must name operations of the search: {unknown('operation', name, operations)}")
     return operations[name]
 
 
 def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
-    """The operation with another range, as far as its magnitudes have a meaning.
+    """Return the operation with another range. Raises SettingsError for magnitudes without a meaning.
 
-    The walk's may be larger than in hba's spaces. Others are largest changes, and shares.
+    On the walk, magnitudes may be larger than in hba's spaces. Others are largest changes, and shares.
     """
     own = operation.magnitude_range
     if own is None:
@@ -142,10 +142,10 @@ def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
 
 
 def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | None) -> Tensor:
-    """Logits (n,) of a start, with those of some operations replaced; they lie within 3.
+    """Replace the logits (n,) of some operations at the start; the new ones lie within 3.
 
-    start: by `Name` or `Name.probability` and `Name.magnitude`, the value of all copies in natural units. Raises
-    SettingsError for a name that the space lacks, and for a value outside its range.
+    start: the value of all copies in natural units, by `Name` or `Name.probability` and `Name.magnitude`. Raises
+    SettingsError for a name that is not in the space, and for a value outside its range.
     """
     logits, names = logits.clone(), space.names
     operations = {one.name: one for one in space.operations}
@@ -155,13 +155,13 @@ def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | Non
         columns = [names.index(column) for one in space.prefixes(operation) if (column := f"{one}.{kind}") in names]
         if not columns:
             known = "probability" if operation.magnitude_range is None else "probability and magnitude"
-            raise SettingsError(f"start must give what an operation has; {name} has {known}, got {key}")
+            raise SettingsError(f"start must name values of an operation; {name} has {known}, got {key}")
         first, last = space.ranges[columns[0]]
         low, high = sorted((first, last))
         if not low <= value <= high:
             raise SettingsError(f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}")
         place = (value - first) / (last - first) if low < high else 0.5
-        # Away from the ends, where there is no gradient.
+        # Stay away from the ends, where the gradient vanishes.
         end = 1 / (1 + math.exp(LARGEST_LOGIT))
         place = min(max(place, end), 1 - end)
         logits[columns] = math.log(place / (1 - place))
@@ -169,27 +169,27 @@ def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | Non
 
 
 RANDAUGMENT_STRENGTH = 0.3
-"""torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
+"""Share of a range: torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
 _ENHANCED = dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73))
 RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = {
     **{"ShearX": (0.09,), "ShearY": (0.09,), "TranslateX": (0.136,), "TranslateY": (0.136,), "Rotate": (9.0,)},
     **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
 }
-"""Those of torchvision's RandAugment, in natural units, by copy. Enhancers, which have a sign there, are above 1 in the
-first copy and below 1 in the second. Translations reach 150/331 of the side there.
+"""Magnitudes of torchvision's RandAugment in natural units, by copy. Enhancers have a sign there; here they are above 1
+in the first copy and below 1 in the second. Translations reach 150/331 of the side there.
 """
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
-"""Probabilities that one operation is applied, and then another: it draws 2 of 14, one of which does nothing."""
+"""Probabilities of a first operation, and of a second: RandAugment draws 2 of 14, one of which does nothing."""
 LEAST_PROBABILITY = 0.2
-"""Of operations that RandAugment lacks: what is hardly ever drawn is hardly ever judged."""
+"""Initial probability of operations that RandAugment lacks. A search learns little about what it rarely draws."""
 
 
 def randaugment(space: SearchSpace) -> Tensor:
     """Logits (n,) of RandAugment (Cubuk et al. 2020) as a policy of the space; those of operations lie within 3.
 
-    With torchvision's defaults: all its operations are equally likely. Operations that it lacks are less likely, with a
-    magnitude 0.3 of the range away from the identity. K, if it is searched, is 2 less the share of the operation that
-    does nothing, and sometimes more. Magnitudes outside a range of the space start at its nearest end.
+    It has torchvision's defaults: all its operations are equally likely. Operations that it lacks are less likely, and
+    their magnitude is 0.3 of the range away from the identity. K, if it is searched, is 2, minus the share of the
+    operation that does nothing, and sometimes more. Magnitudes outside a range start at the nearest end.
     """
     names = (*RANDAUGMENT_MAGNITUDES, "AutoContrast", "Equalize")
     counts = {f"count.{k}.probability": probability for k, probability in enumerate(RANDAUGMENT_COUNT, 1)}
@@ -197,22 +197,22 @@ def randaugment(space: SearchSpace) -> Tensor:
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,) of a row of another space, matched by the names of its hyperparameters; operations within 3.
+    """Logits (n,) of a policy of another space, matched by the names of hyperparameters; operations lie within 3.
 
-    row: natural units; a value outside a range of this space starts at the range's end. If the row has fewer copies of
-    an operation, they are repeated. Operations that the row lacks, and a higher K, start as in randaugment;
-    regularizers at their initial values. Raises SettingsError for a row that shares no operation with the space, or no
-    regularizer if the space has no operations.
+    row: the values in natural units. A value outside a range of this space starts at the nearest end. If the policy has
+    fewer copies of an operation, they are repeated. Operations that it lacks, and a higher K, start as in randaugment;
+    regularizers start at their initial values. Raises SettingsError if the policy shares no operation with the space,
+    or no regularizer if the space has no operations.
     """
     wanted = {f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations}
     wanted = wanted or {one.name: one.name for one in space.regularizers}
     if wanted.keys().isdisjoint(row):
-        raise SettingsError(f"the schedule to begin at must have one of {', '.join(wanted.values())}, but has none")
+        raise SettingsError(f"init_from must be a schedule with at least one of {', '.join(wanted.values())}")
     return _start(space, row)
 
 
 def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,) of a row that may be incomplete, away from the ends of their ranges, where there is no gradient."""
+    """Logits (n,) of values that may be incomplete, kept away from the ends of ranges, where the gradient vanishes."""
     import torch
 
     values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
@@ -238,7 +238,7 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
 
 
 def _magnitude(operation: Operation, copy: int) -> float:
-    """RandAugment's, or else RANDAUGMENT_STRENGTH of the range; of_row and randaugment clamp it into the range."""
+    """RandAugment's magnitude, or else RANDAUGMENT_STRENGTH of the range; the caller clamps it into the range."""
     assert operation.magnitude_range is not None
     if operation.name in RANDAUGMENT_MAGNITUDES:
         of_copies = RANDAUGMENT_MAGNITUDES[operation.name]
@@ -250,9 +250,9 @@ def _magnitude(operation: Operation, copy: int) -> float:
 
 
 def strong_end(operation: Operation, copy: int) -> float | None:
-    """The end of a magnitude's range that is away from the identity, for a copy counted from 0.
+    """The end of a magnitude's range that is farther from the identity, for a copy counted from 0.
 
-    If the identity lies inside the range, even copies have the upper end, odd ones the lower. None without an identity.
+    If the identity lies inside the range, even copies get the upper end, odd ones the lower. None without an identity.
     """
     assert operation.magnitude_range is not None
     low, high = sorted(operation.magnitude_range)

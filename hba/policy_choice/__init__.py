@@ -1,4 +1,4 @@
-"""One call that finds and tests what to augment with: search, contest, test, and a trained network."""
+"""One call that finds and tests an augmentation: search, contest, test, and a trained network."""
 
 from hba.policy_choice.auto import AutoResult, auto
 from hba.policy_choice.callbacks import AutoCallback

@@ -1,4 +1,4 @@
-"""hba.auto: from a folder of images to the best augmentation for them, and a network that is trained with it."""
+"""hba.auto: finds the best augmentation for a folder of images, and trains a network with it."""
 
 import dataclasses
 import shlex
@@ -39,11 +39,11 @@ from hba.utils.settings import words
 
 @dataclass(frozen=True)
 class AutoResult:
-    """What a run has found.
+    """The result of a run.
 
-    answer: what to use, and how sure that is. policy: the best row, as a schedule. chosen: its name; `search` is what
-    the search has found. results: the test; None before its first training. finished: whether all phases have ended.
-    folder: has policy.json, network.pt, network.json, pipeline.py and report.html, besides what the phases leave.
+    answer: what to use, and how sure that is. policy: the best row, as a schedule. chosen: its name; `search` is the
+    policy of the search. results: the test; None before its first training. finished: whether all phases have ended.
+    folder: contains policy.json, network.pt, network.json, pipeline.py and report.html, and the files of the phases.
     """
 
     answer: str
@@ -73,27 +73,27 @@ def auto(
     progress: bool = False,
     **settings: Any,
 ) -> AutoResult:
-    """Find what to augment with, test it, and train a network with it, within a time.
+    """Find an augmentation, test it, and train a network with it, within a time budget.
 
-    It looks at the images, and plans network, image size and epochs so that everything fits. Then it searches a policy
-    (`hba.search`), compares whole trainings with it, with recipes, with RandAugment and without augmentation on
-    validation images, takes the best of these, and measures it on test images beside none and RandAugment
-    (`hba.evaluate`). So the images that choose are not those that are reported.
+    It looks at the images, and plans network, image size and epochs to fit the budget. Then it searches for a policy
+    (`hba.search`), compares whole trainings with this policy, with recipes, with RandAugment and without augmentation
+    on validation images, chooses the best, and measures it on test images next to none and RandAugment
+    (`hba.evaluate`). So the test images have no influence on the choice.
 
     data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
-    of torch Datasets or lists of (image, label); None is digits, an example. budget_seconds: by default 20 minutes on a
-    CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: go on with the run in `out`,
-    after whatever has stopped it; with a longer budget_seconds, it may take that. network: your own network, which is
-    copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None is one for each thread of a CPU. against:
-    names or files that the test compares the best row with. settings: fields of SearchConfig, of its algorithm and of
+    of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
+    CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: continue the run in `out`, for
+    whatever reason it stopped; you may give a longer budget_seconds. network: your own network, which is copied. space,
+    jobs, cluster: as in hba.search and hba.evaluate; jobs None means one for each thread of a CPU. against: names or
+    files to compare the best row with in the test. settings: fields of SearchConfig, of its algorithm and of
     EvaluationConfig; those that you give are not chosen.
 
-    A KeyboardInterrupt ends the phase that it finds; the answer is from what there is. Raises HbaError for what cannot
-    work; what was found until then stays in `out`.
+    A KeyboardInterrupt ends the current phase, and the answer uses the results so far. Raises HbaError for what cannot
+    work; `out` keeps the results so far.
     """
     began, callback = time.monotonic(), callback or AutoCallback()
     if size() > 1:
-        raise SettingsError("hba auto runs in one process and starts others by itself; omit torchrun")
+        raise SettingsError("hba auto runs in one process, and starts others itself; omit torchrun")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     datasets: Any = data if is_pair(data) else None
@@ -124,7 +124,7 @@ def auto(
 
 
 def finished(run: AutoRun) -> AutoResult:
-    """Write the files of the run, and return what was found."""
+    """Write the files of the run, and return its result."""
     folder, results, record = run.folder, run.results, run.record
     chosen = record.chosen or (RANDAUGMENT if run.found is None else FOUND)
     policy = _policy(chosen, run)
@@ -137,22 +137,22 @@ def finished(run: AutoRun) -> AutoResult:
         other = shlex.join(
             ["hba", "train", results.verdict.against, record.data, "--config", str(folder / TEST_FOLDER)]
         )
-        notes.append(f"The files of this run use {chosen}, the best on validation images. Those of the other: {other}")
-    by = "by validation images alone" if record.chosen else "though nothing could be compared in this time"
+        notes.append(f"The files of this run use {chosen}, the best on validation images. For the other, run {other}")
+    by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:
         report = write_report(folder)
     except Exception as error:
-        # Hours of work stand behind.
+        # The run may have taken hours.
         warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
     is_finished = len(run.record.ended) == 3
     return AutoResult(words_of_answer, policy, chosen, results, is_finished, folder, run.record, report)
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:
-    """The best row. A recipe has the settings and the images of the run, as what a search has found."""
+    """The best row. A recipe gets the settings and the images of the run, like the policy of a search."""
     found = run.found
     if chosen == FOUND and found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Callbacks of a whole run: one bar over all phases, in planned seconds."""
+"""Callbacks of a whole run: one progress bar for all phases, in planned seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,17 +13,17 @@ class AutoCallback:
     """Override the methods that you need; the defaults do nothing."""
 
     def images_read(self, done: int, total: int) -> None:
-        """`done` of `total` images have been read."""
+        """Called when `done` of `total` images have been read."""
 
     def said(self, line: str) -> None:
-        """A choice of the plan, or a result of a phase, in words."""
+        """Called with each choice of the plan, and each result of a phase, in words."""
 
     def advanced(self, phase: str, done: float, total: float) -> None:
-        """`done` of `total` planned seconds are over, in this phase."""
+        """Called when `done` of `total` planned seconds are over, in this phase."""
 
 
 class AutoProgress(ProgressBar, AutoCallback):
-    """Shows a bar in a terminal or a notebook, with the time left of all phases."""
+    """A progress bar in a terminal or a notebook, with the remaining time of all phases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class AutoProgress(ProgressBar, AutoCallback):
 
 
 class Phases:
-    """Counts the planned seconds of phases. seconds: by phase, those planned; a later plan may change them."""
+    """Counts the planned seconds of phases. seconds: the planned ones, by phase; a later plan may change them."""
 
     def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
         self.callback, self.seconds = callback, dict(seconds)
@@ -50,14 +50,14 @@ class Phases:
         self.seconds[phase] = seconds
 
     def advance(self, phase: str, share: float) -> None:
-        """This share of the phase has been done, and all before it."""
+        """Report that this share of the phase is done, and all phases before it."""
         names = [*self.seconds]
         before = sum(self.seconds[name] for name in names[: names.index(phase)])
         done = before + min(1.0, share) * self.seconds[phase]
         self.callback.advanced(phase, done, sum(self.seconds.values()))
 
     def stepper(self, phase: str, n_steps: int, first: float = 0.0, last: float = 1.0) -> Callable[[], None]:
-        """A function to call after each of n_steps steps, which are the phase from one share to another."""
+        """Return a function to call after each of n_steps steps, which take the phase from share first to last."""
         done = 0
 
         def step_done() -> None:
@@ -69,7 +69,7 @@ class Phases:
 
 
 class SearchSteps(SearchCallback):
-    """Of the search within a run. is_over: whether its time is over; the search then ends with what it has found.
+    """The callback of a run's search. is_over: whether its time is over; the search then ends with its results so far.
     on_epoch: called after each epoch.
     """
 
@@ -93,13 +93,13 @@ class SearchSteps(SearchCallback):
 
 
 class TimeOver(Exception):
-    """No training of a test begins any more; those that have ended are stored."""
+    """The time of the test is over: no more trainings start, and the finished ones are stored."""
 
 
 class EvaluationSteps(EvaluationCallback):
-    """Of the test within a run. is_over: whether the time of the run is over.
+    """The callback of a run's test. is_over: whether the time of the run is over.
 
-    Raises TimeOver after a training, where all rows have a seed.
+    It then raises TimeOver after a training, if all rows have a seed.
     """
 
     def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:

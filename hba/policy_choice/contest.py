@@ -1,17 +1,17 @@
-"""A contest of whole trainings on validation images, which chooses what to augment with.
+"""A contest of whole trainings on validation images, which chooses the augmentation.
 
 symbol    in the code        meaning
 r, s      row, seed          an augmentation, and the seed of a training; seed s holds out its own validation images
 l_rsi     outcomes[r][s]     losses of validation images i after the training, calibrated as in a race
 
     for each seed
-        train with each row that is left, on the images that the seed does not hold out
-        leave out the rows whose mean loss is clearly above the least one, and all but a few
-    take the row with the least mean loss of those that are left, but what was searched only if it is better by one
-        standard error than the best recipe
+        train with each remaining row, on the images that the seed does not hold out
+        drop the rows whose mean loss is clearly above the lowest, and all but a few
+    choose the remaining row with the lowest mean loss, but the search's policy only if it is one standard error better
+        than the best recipe
 
-Rows share weights, batches and images of a seed, so their differences are paired by image. A row is clearly behind
-where its mean difference to the best is more than CLEARLY standard errors, of images and, from the second seed on, of
+Rows share weights, batches and images of a seed, so their differences are paired by image. A row is clearly behind if
+its mean difference to the best is more than CLEARLY standard errors, over images and, from the second seed on, over
 seeds. Races of this kind go back to Maron and Moore (1994), "Hoeffding races".
 """
 
@@ -44,30 +44,30 @@ from hba.utils.files import read_text, reason_of, write_text
 
 N_FOLDS = 5
 CLEARLY = (3.0, 2.0)
-"""Standard errors by which a row is behind that is left out: after one seed, whose luck is not in them, and later."""
+"""Standard errors by which a dropped row is behind: after one seed, whose luck they do not include, and later."""
 MOST_LEFT = (5, 4, 3)
-"""Rows that are left after the first, the second, and each later seed."""
+"""Largest number of remaining rows after the first, the second, and each later seed."""
 FIRST_SEED = 1_000
-"""Of its trainings, so that a test has weights and batches by which nothing was chosen."""
+"""First seed of its trainings. The test uses others, so its weights and batches had no influence on the choice."""
 DIGITS, DIVERGED = 4, 1e6
 """Decimals of the losses in the file, and the loss of a training that diverged."""
 
 
 class Outcome(NamedTuple):
-    """Of one training. losses: of each validation image in nats, calibrated. error: in per cent."""
+    """The result of a training. losses: of each validation image in nats, calibrated. error: in per cent."""
 
     losses: tuple[float, ...]
     error: float
 
 
 Losses = Mapping[str, Sequence[np.ndarray]]
-"""By row, of the validation images of each seed, (images,) each."""
+"""For each row, losses of the validation images of each seed, (images,) each."""
 
 
 @dataclass
 class Contest:
-    """What trainings have found so far. file: where it is kept; written after each training. has_same_images: whether
-    all seeds are measured on the same images.
+    """Results of the trainings so far. file: written after each training. has_same_images: whether all seeds are
+    measured on the same images.
     """
 
     rows: tuple[str, ...]
@@ -77,7 +77,7 @@ class Contest:
 
     @staticmethod
     def begun(rows: Sequence[str], file: Path, *, has_same_images: bool = False) -> "Contest":
-        """A new one, or that in the file; RunError for a file that cannot be read."""
+        """A new contest, or the one in the file. Raises RunError if the file cannot be read."""
         found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
         if file.exists():
             try:
@@ -87,7 +87,7 @@ class Contest:
                     }
             except Exception as error:
                 raise RunError(
-                    f"{file} cannot be read ({reason_of(error)}); remove it to begin the contest anew"
+                    f"{file} cannot be read ({reason_of(error)}); remove it to start the contest again"
                 ) from None
         return found
 
@@ -96,11 +96,11 @@ class Contest:
         write_text(self.file, json.dumps(self.outcomes) + "\n")
 
     def missing(self, seed: int) -> list[str]:
-        """The rows that have to be trained with this seed."""
+        """The rows that are still to train with this seed."""
         return [row for row in self.left(seed) if seed not in self.outcomes[row]]
 
     def left(self, n_seeds: int) -> list[str]:
-        """The rows that are left after so many seeds, the best first; all before the first has ended."""
+        """The rows that remain after n_seeds seeds, the best first; all rows before the first seed has ended."""
         left = [*self.rows]
         for n in range(1, n_seeds + 1):
             left = survivors(self.losses(left, n), MOST_LEFT[min(n, len(MOST_LEFT)) - 1], self.has_same_images)
@@ -111,7 +111,7 @@ class Contest:
 
     @property
     def n_seeds(self) -> int:
-        """How many seeds have ended: all rows that were left have them."""
+        """Number of seeds that have ended: all rows that remained have trained with them."""
         n = 0
         while not self.missing(n):
             n += 1
@@ -119,8 +119,8 @@ class Contest:
 
     @property
     def best(self) -> str | None:
-        """The row that is taken; None before the first seed has ended. What was searched gives way to a recipe that is
-        not behind it by a standard error.
+        """The chosen row; None before the first seed has ended. A recipe that is less than a standard error behind the
+        search's policy wins against it.
         """
         if not self.n_seeds:
             return None
@@ -132,7 +132,7 @@ class Contest:
         return first if mean > error else others[0]
 
     def table(self) -> list[dict[str, Any]]:
-        """Of each row, mean calibrated loss and error over its seeds, and the seed after which it was left out."""
+        """For each row, mean calibrated loss and error of each seed, and after how many seeds it was dropped."""
         ends = {row: n for n in range(self.n_seeds, 0, -1) for row in {*self.left(n - 1)} - {*self.left(n)}}
         return [
             {
@@ -146,7 +146,7 @@ class Contest:
 
 
 def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
-    """The rows that are not clearly behind, the one with the least mean loss first, at most so many."""
+    """At most `most` rows that are not clearly behind, the one with the lowest mean loss first."""
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
     behind = {row: mean_and_error(losses[row], losses[order[0]], has_same_images) for row in order[1:most]}
     clearly = CLEARLY[len(losses[order[0]]) > 1]
@@ -156,7 +156,7 @@ def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[
 def mean_and_error(
     losses: Sequence[np.ndarray], minus: Sequence[np.ndarray], has_same_images: bool = False
 ) -> tuple[float, float]:
-    """Of the difference of two rows, over the images of all seeds, and from the second seed on over seeds too."""
+    """Mean and standard error of the difference of two rows, over the images of all seeds, and over several seeds."""
     differences = [one - other for one, other in zip(losses, minus, strict=True)]
     by_image = np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
     by_seed = [one.mean() for one in differences]
@@ -166,7 +166,7 @@ def mean_and_error(
 
 
 class Entry(NamedTuple):
-    """A training of the contest. held_out: the indices of its validation images; None for those that are apart."""
+    """A training of the contest. held_out: the indices of its validation images; None if they are separate."""
 
     row: RowConfig
     seed: int
@@ -181,14 +181,14 @@ class Entry(NamedTuple):
 def contest_data(data: SearchData, *, has_own_val: bool) -> tuple[EvaluationData, Sequence[Tensor | None]]:
     """All labelled images, and for each seed in turn the indices of those that it holds out.
 
-    Where validation images are apart, they are the `test` images of the result, and all seeds have these. Otherwise
-    each seed holds out another one of N_FOLDS parts, stratified by class. DataError for images that are streamed.
+    Separate validation images become the `test` images of the result, for all seeds. Otherwise, each seed holds out
+    another one of N_FOLDS parts, stratified by class. Raises DataError for images that are streamed.
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
     train, val = data.train, data.val
     if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
-        raise DataError("hba auto needs its images in memory; choose a smaller image_size or train_size")
+        raise DataError("hba auto needs all images in memory; choose a smaller image_size or train_size")
     if has_own_val:
         return EvaluationData(data.name, data.class_names, train, val), [None]
     images = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
@@ -213,9 +213,9 @@ def train_seed(
     on_step: Callable[[], None],
     checkpoints: Path,
 ) -> Generator[tuple[str, Outcome]]:
-    """Train the rows that are missing with this seed, and yield each result, which is stored already.
+    """Train the missing rows with this seed, and yield each result after storing it.
 
-    Those of ALWAYS come first, so that the others can be left out where the time is over.
+    Rows in ALWAYS come first, so that the others can be left out if the time is over.
     """
     entries = []
     for name in sorted(contest.missing(seed), key=lambda row: row not in ALWAYS):
@@ -232,9 +232,9 @@ def train_seed(
 
 
 def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], None]) -> Outcome:
-    """Train on the images that are not held out, and measure the others. data is on its device.
+    """Train on the images that are not held out, and measure the others. data: on its device.
 
-    A training that diverges has losses so high that its row is left out.
+    A training that diverges gets losses so high that its row is dropped.
     """
     row, seed, held_out, checkpoint = entry
     if held_out is not None:

@@ -1,4 +1,4 @@
-"""The phases of a run of `hba auto`: search, contest, test. Each can be stopped, and resumed where it was."""
+"""The phases of a run of `hba auto`: search, contest, test. Each can stop, and resume at the same point."""
 
 import contextlib
 import math
@@ -39,10 +39,10 @@ from hba.utils.text import duration
 
 SEARCH, CONTEST, TEST = "search", "contest", "test"
 CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
-"""What the contest has found, and its trainings in progress."""
+"""File with the results of the contest, and folder of its trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
 LARGEST_SEARCH, RESERVE = 0.5, 0.96
-"""Shares of the time: of a search at most, and what is planned while a run goes on; the rest is for the report."""
+"""Shares of the time: the largest for a search, and the one to plan with during a run; the rest is for the report."""
 
 
 class AutoRun:
@@ -76,8 +76,8 @@ class AutoRun:
         self.record.save(self.folder)
 
     def run(self) -> None:
-        """All phases that have not ended. Ctrl-C ends the phase that it finds, and the next one begins. An error of the
-        test, such as of images that have changed, leaves an answer from validation images.
+        """Run all phases that have not ended. Ctrl-C ends the current phase, and the next one starts. After an error in
+        the test, such as for changed images, the answer is from validation images.
         """
         for name, phase in ((SEARCH, self.search), (CONTEST, self.contest), (TEST, self.test)):
             if name in self.record.ended:
@@ -91,21 +91,21 @@ class AutoRun:
                 if isinstance(error, HbaError) and name != TEST:
                     raise
                 why = "by Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"by an error: {error}"
-                line = f"The {name} was stopped {why}; the answer is from what there is"
+                line = f"The {name} was stopped {why}; the answer uses the results so far"
                 self.callback.said(line)
-                # What follows builds on the others; a test can go on.
+                # Later phases use the results of the others; only a test can continue.
                 ended = self.record.ended if name == TEST else (*self.record.ended, name)
                 self.note(ended=ended, stopped=(*stopped, name), notes=(*self.record.notes, line))
 
     def check_images(self) -> None:
-        """DataError where images have come or gone since the run began: others would be test images."""
+        """Raise DataError if images were added or removed since the run began, which would change the test images."""
         before = self.record.counts
         if self.datasets is None and (now := counts_of(self.record.settings, self.record.data)) != before:
             raise DataError(f"{self.record.data} must keep its images during a run: it had {before}, and has {now}")
 
     @property
     def found(self) -> Schedule | None:
-        """What the search has found so far."""
+        """The schedule of the search so far."""
         path = self.folder / SEARCH_FOLDER / POLICY_NAME
         return Schedule.load(path) if path.exists() else None
 
@@ -127,10 +127,10 @@ class AutoRun:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
         except DivergedError as error:
-            self.note(notes=(*record.notes, f"The search stopped, so recipes alone were compared: {error}"))
+            self.note(notes=(*record.notes, f"The search stopped, so only recipes were compared: {error}"))
             return
         if not result.finished:
-            self.note(notes=(*record.notes, "The search took longer than planned, and was ended before its last epoch"))
+            self.note(notes=(*record.notes, "The search took longer than planned, and ended before its last epoch"))
         race = RaceFindings.of(result.schedule.provenance) if result.schedule is not None else None
         self.callback.said(f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})")
 
@@ -144,13 +144,13 @@ class AutoRun:
 
     @property
     def config(self) -> EvaluationConfig:
-        """Of all trainings after the search."""
+        """The settings of all trainings after the search."""
         searched, of_test = self.searched.flat(), dict(self.record.of_test)
         of_test.pop("against", None)
         names = {*EvaluationConfig.model_fields} - {"train_size", "val_size", *(["model"] if self._own_network else [])}
         settings = {name: searched[name] for name in names if name in searched}
         train_size, own_val = self.record.settings.get("train_size"), self._has_own_val
-        # The images that were planned for, and no validation images beside a part of the training images.
+        # The planned images, and no validation images in addition to a part of the training images.
         settings["train_size"] = train_size and (train_size if own_val else self.record.n_images)
         with_val = own_val and train_size is None
         return EvaluationConfig.make({**settings, "data": self.record.data, "with_val": with_val, **of_test})
@@ -211,12 +211,12 @@ class AutoRun:
         return self.datasets is None and find_source(self.searched).val is not None
 
     def _has_time_for(self, n_rows: int) -> bool:
-        """Another seed of the contest with so many rows, and a test of three rows after it."""
+        """Whether there is time for another seed of the contest with n_rows rows, and then a test of three rows."""
         n = (CONTEST_SHARE * n_rows + 3 * LEAST_TEST_SEEDS) / self.record.n_jobs
         return n * self.record.training_seconds < self.seconds_left
 
     def test(self) -> None:
-        """Train with the row that is chosen and with those that it is compared with, and measure the test images."""
+        """Train with the chosen row and with those to compare it with, and measure the test images."""
         record, folder, config = self.record, self.folder / TEST_FOLDER, self.config
         chosen = record.chosen or (RANDAUGMENT if self.found is None else FOUND)
         against = [name for name in words(record.of_test.get("against", (NONE, RANDAUGMENT))) if name != chosen]
@@ -240,7 +240,7 @@ class AutoRun:
                 jobs=None if self.cluster else record.n_jobs,
                 cluster=self.cluster,
                 keep_network=True,
-                # The answer says so where a search has seen a test image.
+                # If a search has seen test images, the answer says so.
                 allow_seen=True,
                 callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
                 **given,

@@ -1,4 +1,4 @@
-"""The plan of a run: how long it may take, how large its trainings are, and how many there are."""
+"""The plan of a run: its time budget, and the size and number of its trainings."""
 
 import math
 import shlex
@@ -30,26 +30,26 @@ from hba.utils.devices import find_device
 from hba.utils.text import counted, duration
 
 CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
-"""Budgets where none is given."""
+"""Default budgets."""
 EXAMPLE_SECONDS, EXAMPLE = 70.0, {"train_size": 200, "val_size": 100}
-"""The budget for digits, the example without data of one's own, and how many of them it uses."""
+"""The budget for digits, the example for a run without data, and how many of them it uses."""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 12.0
-"""Share of the budget that is planned, and seconds in which the processes of a phase start."""
+"""Share of the budget to plan with, and seconds for the start of a phase's processes."""
 CONTEST_SHARE = 0.8
-"""Images of a training of the contest, of those of a test."""
+"""Images in a training of the contest, as a share of those in a training of the test."""
 OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}))
-"""Settings that only the test has."""
+"""Settings for the test only."""
 
 
 class Extent(NamedTuple):
-    """How many rows and seeds a contest has at most, and with how many seeds of the test a plan reckons."""
+    """Largest number of rows and of seeds of a contest, and the number of seeds of the test to plan with."""
 
     rows: int
     seeds: int
     test_seeds: int
 
     def trainings(self, n_jobs: int) -> dict[str, float]:
-        """By phase, how long it takes, in the time of one training beside others."""
+        """The time of each phase, in multiples of one of several parallel trainings."""
         contest = CONTEST_SHARE * (self.rows + 4 * (self.seeds - 1))
         return {
             "search": trainings_of(Race(), n_jobs),
@@ -59,15 +59,15 @@ class Extent(NamedTuple):
 
 
 LEAST = Extent(3, 1, 1)
-"""Of a run whose time is just enough."""
+"""The smallest extent of a run."""
 SERIAL_SECONDS = 120.0
-"""A shorter run starts no processes, which takes seconds each time."""
+"""A shorter run starts no processes, because each start takes seconds."""
 EXTENTS: Mapping[float, Extent] = {SERIAL_SECONDS: Extent(4, 1, 2), 600.0: Extent(5, 2, 2), math.inf: Extent(8, 3, 3)}
-"""By the longest budget that has it."""
+"""By the longest budget for which they are used."""
 
 
 def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
-    """In seconds, and in words. SettingsError for one that is no time."""
+    """The budget in seconds, and in words. Raises SettingsError unless it is a time."""
     if given is None:
         if is_example:
             return EXAMPLE_SECONDS, f"At most {duration(EXAMPLE_SECONDS)} for the example, some handwritten digits"
@@ -87,15 +87,15 @@ def planned(
     say: Callable[[str], None],
     datasets: tuple[AnyDataset, AnyDataset] | None = None,
 ) -> AutoRecord:
-    """Look at the images, time some steps, and choose what is not given.
+    """Look at the images, time some steps, and choose the settings that are not given.
 
-    data: a path or a name; None is the example. own: parts of the user's by setting. settings: those that are given,
-    with `against`. datasets: those of that name, in memory. SettingsError where the time is too short.
+    data: a path or a name; None is the example. own: the user's objects, by setting. settings: the given ones, with
+    `against`. datasets: the data in memory, if any. Raises SettingsError if the time is too short.
     """
     began, is_example = time.monotonic(), data is None
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
     given = resolved_data({**(EXAMPLE if is_example else {}), **given, "data": data or "digits"})
-    # A name that is none would be found after everything else.
+    # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=is_example)
@@ -120,7 +120,7 @@ def planned(
     least = start + size.seconds * sum(LEAST.trainings(n_jobs).values())
     if least > budget:
         raise SettingsError(
-            f"these settings need at least {duration(least)}, and the budget is {duration(budget)}; give a longer one"
+            f"these settings need at least {duration(least)}, but the budget is {duration(budget)}; give a longer one"
         )
     lines = [*size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
     for line in lines:
@@ -141,12 +141,12 @@ def planned(
 
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
-    """How many images there are of each class, without those of a validation or test split of the data's own."""
+    """Number of images of each class, without the data's own validation or test split."""
     own = {name: one for name, one in settings.items() if name in DataConfig.model_fields}
     source = find_source(DataConfig.make({**own, "data": data}))
     if source.train.items.n_channels not in CHANNELS:
         raise DataError(
-            "hba auto compares recipes for grey and color images; use hba search for images of other channels"
+            "hba auto compares recipes for grey and color images; for images with other channels, use hba search"
         )
     labels, n = source.train.labels, len(source.class_names)
     counts = labels.sum(axis=0) if is_multi_label(labels) else np.bincount(labels, minlength=n)
@@ -154,7 +154,7 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
 
 
 def unset(data: str) -> dict[str, Any]:
-    """The defaults of what a data set's preset would set: it is for other sizes of trainings."""
+    """Defaults of the settings in a data set's preset, which is for trainings of another size."""
     of_preset, fields = SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {}), SearchConfig.model_fields
     return {
         name: fields[name].default for name in of_preset if name in CommonSearchConfig.model_fields and name != "data"
@@ -162,18 +162,18 @@ def unset(data: str) -> dict[str, Any]:
 
 
 def check_memory(n_images: int, used: Mapping[str, Any]) -> None:
-    """SettingsError for images that would stay in their files."""
+    """Raise SettingsError for images that would not be kept in memory."""
     if used.get("stream") or 3 * n_images * used["image_size"] ** 2 > STREAM_ABOVE_BYTES:
         raise SettingsError(
-            f"hba auto keeps its images in memory, and {n_images:,} of {used['image_size']} pixels are more than "
+            f"hba auto keeps all images in memory, but {n_images:,} of {used['image_size']} pixels need more than "
             f"{STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a smaller --image-size or --train-size"
         )
 
 
 def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[str, Any]:
-    """What decides the size of a training. A network of the user's own has the side of images that is given.
+    """The settings that determine the size of a training. The user's own network gets images of the given side.
 
-    SettingsError where it cannot take them.
+    Raises SettingsError if it cannot take them.
     """
     if "model" not in own:
         return dict(given)
@@ -192,7 +192,7 @@ def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
 
 
 def options(budget_seconds: float | None, settings: Mapping[str, Any]) -> Sequence[str]:
-    """The settings as the command line takes them."""
+    """The settings as options of the command line."""
     found = [] if budget_seconds is None else ["--budget", f"{budget_seconds:g}s"]
     for name, value in settings.items():
         flag = name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""auto.json: what a run of `hba auto` has planned and decided, as one record that is saved whole."""
+"""auto.json: the plan and the decisions of a run of `hba auto`, as one record that is saved atomically."""
 
 import json
 from pathlib import Path
@@ -12,15 +12,14 @@ from hba.utils.files import read_text, reason_of, write_text
 
 
 class AutoRecord(pydantic.BaseModel):
-    """What a run needs to be resumed, and what its report shows.
+    """Everything that a run needs to resume, and that its report shows.
 
-    data: a path or a name. n_images: for training and validation. counts: of
-    images, by class. settings: of the search. of_test: settings that only
-    the test has. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the test). training_seconds: of one
-    training, as planned and later as measured. spent: seconds of all calls so far. test_seeds: how many there
-    are, once that is decided. plan: a sentence for each choice. rows: the table of the contest. chosen: the row
-    that is used. notes: sentences on what a person should know. command: repeats the run. ended: phases that do not
-    go on. stopped: those that Ctrl-C has ended.
+    data: a path or a name. n_images: for training and validation. counts: number of images of each class. settings: of
+    the search. of_test: settings for the test only. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the
+    test). training_seconds: of one training, as planned and later as measured. spent: seconds of all calls so far.
+    test_seeds: their number, once it is decided. plan: a sentence for each choice. rows: the table of the contest.
+    chosen: the name of the chosen row. notes: sentences for the user. command: repeats the run. ended: phases that will
+    not continue. stopped: phases that Ctrl-C or an error has ended.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -51,7 +50,7 @@ class AutoRecord(pydantic.BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """RunError where the folder holds no run of `hba auto`, or a broken one."""
+        """Read the record in a folder. Raises RunError if the folder contains no run of `hba auto`, or a broken one."""
         path = folder / AUTO_NAME
         try:
             return cls.model_validate(json.loads(read_text(path)))

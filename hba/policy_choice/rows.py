@@ -1,4 +1,4 @@
-"""The rows of a contest: what the search has found, and the recipes that it does not speak against."""
+"""The rows of a contest: the policy of the search, and the recipes that agree with the search's findings."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,16 @@ from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 
 FOUND, RANDAUGMENT = "search", "randaugment"
-"""The row of what the search has found, and the one that is always compared with it, as `none` is."""
+"""The row of the search's policy, and one that it is always compared with, in addition to `none`."""
 ALWAYS = (NONE, RANDAUGMENT, FOUND)
 PREFERRED = ("overhead", "photo", "trivialaugment", "autoaugment", "overhead-randaugment", "oriented", "timm")
-"""Other recipes, in the order in which they join where there is no time for all."""
+"""Other recipes, in order of preference, for when there is no time for all."""
 
 
 def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
-    """At most so many names, that of the search last: of equal rows, the first is taken.
+    """At most `most` names, with the search last, because the first of equal rows is chosen.
 
-    A recipe is left out if it applies a symmetry that does not hold, or not all of those that do, where it applies any.
+    A recipe is left out if it applies a symmetry that does not hold, or if it applies only some of those that hold.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
     always = ALWAYS if found is not None else ALWAYS[:2]
@@ -26,7 +26,7 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
 
 
 def goes_with(recipe: str, race: RaceFindings) -> bool:
-    """Whether a race speaks against none of the symmetries of a recipe."""
+    """Whether the symmetries of a recipe agree with the findings of a race."""
     fails = {name for name, (gap, error) in race.symmetries.items() if gap - error > race.largest_gap}
     applied = symmetries_in(recipe, [*race.symmetries])
     holds = {*race.taken} & {*race.symmetries}
@@ -34,7 +34,7 @@ def goes_with(recipe: str, race: RaceFindings) -> bool:
 
 
 def symmetries_in(recipe: str, names: Sequence[str]) -> set[str]:
-    """The operations among the names that the recipe applies."""
+    """The names, among these, of operations that the recipe applies."""
     schedule = RECIPES[recipe].make()
     values = dict(zip(schedule.space.names, schedule.values[0].tolist(), strict=True))
     return {name for name in names if values.get(f"{name}.probability", 0) > 0}

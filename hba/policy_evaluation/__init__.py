@@ -1,4 +1,4 @@
-"""Evaluates augmentations by paired trainings: the same network, images, epochs and seeds for each row."""
+"""Evaluates augmentations by paired trainings, with the same network, images, epochs and seeds for each row."""
 
 from hba.policy_evaluation.baselines import BASELINES
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, TensorBoardLogger

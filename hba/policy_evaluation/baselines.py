@@ -1,4 +1,4 @@
-"""The rows of an evaluation: the schedule, and the baselines that it is compared with."""
+"""The rows of an evaluation: the schedule, and the baselines to compare it with."""
 
 import copy
 import hashlib
@@ -33,19 +33,19 @@ from hba.utils.settings import words
 
 NONE = "none"
 AGAINST = (NONE, "randaugment")
-"""What an evaluation compares with unless it is told otherwise, without the recipe that the schedule itself is."""
+"""Default baselines of an evaluation, of which a recipe under evaluation is left out."""
 SEEDS = "seeds of an evaluation"
-"""Part of every definition, so that results whose trainings had the seeds of searches are not resumed."""
+"""Part of every definition, so that results of trainings with the seeds of searches cannot be resumed."""
 
 Baseline = str | Path | Schedule | Augmentation
-"""A name in BASELINES, a schedule's file or shipped name, a schedule, or an augmentation of the user's own."""
+"""A name in BASELINES, a schedule's file or shipped name, a schedule, or the user's own augmentation."""
 
 
 @dataclass(frozen=True)
 class RowConfig:
-    """What one row trains with.
+    """The configuration of a row's trainings.
 
-    own_network: replaces the setting `model`. start: pretrained weights that the model starts from.
+    own_network: replaces the setting `model`. start: pretrained weights from which the model starts.
     """
 
     name: str
@@ -56,7 +56,7 @@ class RowConfig:
 
     @property
     def definition(self) -> str:
-        """A hash of how this row differs from other rows."""
+        """A hash of everything in which this row differs from other rows."""
         cutout_size = str(self.config.baseline_augmentation().cutout_size)
         parts = [SEEDS, cutout_size, self.augmentation.definition]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -64,13 +64,13 @@ class RowConfig:
 
 Made = tuple[EvaluationConfig, Augmentation]
 Make = Callable[[Schedule, EvaluationConfig], Made]
-"""From the schedule to compare with and its settings to those of a row."""
+"""Maps the schedule under evaluation and its settings to the settings and the augmentation of a row."""
 
 
 def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
-    """The dataset's own Cutout; half of an image's side for data without one."""
+    """The dataset's own Cutout, or one of half the image's side for data without it."""
     if present := config.baseline_augmentation().cutout_size:
-        problem = f"the baseline augmentation has a Cutout of {present} pixels already, so cutout would equal none"
+        problem = f"the baseline augmentation already has a Cutout of {present} pixels, so cutout would equal none"
         raise SettingsError(f"{problem}; omit cutout, or set cutout_size to 0")
     size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
     return config.model_copy(update={"cutout_size": size}), ScheduleAugmentation(None)
@@ -83,18 +83,18 @@ def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
 
 
 def start(schedule: Schedule) -> Schedule:
-    """The policy that the search of this schedule started from, in every epoch, with the mean spread of the schedule.
+    """The initial policy of this schedule's search, in every epoch, with the mean spread of the schedule.
 
-    Where the start is not recorded, it is `middle`.
+    If the start is not recorded, it is `middle`.
     """
     logits = start_logits(schedule)
     return middle(schedule) if logits is None else _of_logits(schedule, logits)
 
 
 def middle(schedule: Schedule) -> Schedule:
-    """In every epoch all probabilities 0.5, all magnitudes in the middle of their range, and the mean spread.
+    """In every epoch, all probabilities are 0.5 and all magnitudes in the middle of their range, with the mean spread.
 
-    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the space's own probabilities.
+    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the probabilities of the space.
     """
     return _of_logits(schedule, schedule.space.initial(0.5))
 
@@ -105,9 +105,9 @@ def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
-    """The schedule with another spread, as by Schedule.with_spread; None changes nothing.
+    """The schedule with another spread (see Schedule.with_spread); None changes nothing.
 
-    It applies to probabilities too, unless the schedule spreads magnitudes alone.
+    It applies to probabilities too, unless only magnitudes of the schedule have a spread.
     """
     if spread is None:
         return schedule
@@ -124,7 +124,7 @@ def _recipe(make: Callable[[], Schedule]) -> Make:
 
 
 def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
-    """The recipe `none`, changed or not, trains as the baseline `none` does: it draws no random numbers."""
+    """The recipe `none`, changed or not, trains like the baseline `none`: it draws no random numbers."""
 
     def made(schedule: Schedule, config: EvaluationConfig) -> Made:
         changed = change(schedule)
@@ -136,7 +136,7 @@ def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
 
 
 class NamedBaseline(NamedTuple):
-    """A baseline with a name of its own. text: what it trains with; SCHEDULE is the first row's schedule."""
+    """A baseline with a name. text: a description, in which SCHEDULE stands for the first row's schedule."""
 
     make: Make
     text: str
@@ -156,34 +156,34 @@ _BASELINES: Mapping[str, tuple[Make, str]] = {
     "autoaugment": (_auto_augment, "AutoAugment, with torchvision's policy for the dataset"),
 }
 BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASELINES.items()})
-"""By name, which takes precedence over a file of that name."""
+"""By name. A name takes precedence over a file with this name."""
 
 
 def named_rows(schedule: Schedule | str | Path, against: str | Sequence[Baseline]) -> dict[str, Schedule | Make]:
-    """By row name, the schedule first, what the row is made of.
+    """The schedule, or the function that makes the row, of each row by name; the schedule under evaluation is first.
 
-    Raises SettingsError for two rows of one name, for a schedule of language models, and for what makes no row.
+    Raises SettingsError for two rows with one name, for a schedule of language models, and for anything else.
     """
     others = words(against)
     if not isinstance(others, Iterable):
         raise SettingsError(f"against must be a list, got {others!r}")
     first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
     if against is AGAINST:
-        # RandAugment is for pictures; the fill of a schedule says how many channels it is for.
+        # RandAugment is only for grey and RGB images; the fill of a schedule has a number for each channel.
         usual = AGAINST if len(first[1].fill) in COMMON_CHANNELS else (NONE,)
         others = [name for name in usual if name != first[1].provenance.get(RECIPE)]
     rows: dict[str, Schedule | Make] = {}
     for name, row in (first, *(_named_row(other, number) for number, other in enumerate(others, start=2))):
         if name in rows:
-            raise SettingsError(f"two rows would be called {name!r}; give each a file name or a `name` of its own")
+            raise SettingsError(f"two rows would be called {name!r}; give each its own file name or `name`")
         if isinstance(row, Schedule) and is_of_text(row):
-            raise SettingsError(f"the row {name} is of language models; train these by hba evaluate-text")
+            raise SettingsError(f"the row {name} is for language models; train these with hba evaluate-text")
         rows[name] = row
     return rows
 
 
 def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
-    """number: of the row, counted from 1."""
+    """Name and content of a row. number: of the row, counted from 1."""
     if isinstance(other, Schedule):
         return f"schedule {number}", other
     if isinstance(other, str | Path):
@@ -193,14 +193,14 @@ def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
     is_complete = isinstance(getattr(other, "definition", None), str) and callable(getattr(other, "by_epoch", None))
     if isinstance(other, type) or not is_complete:
         raise SettingsError(
-            "against must have names, schedule files, schedules, or objects with a text `definition` and a function "
-            f"`by_epoch`, as hba.Augmentation describes them, got {other!r}"
+            "against must contain names, schedule files, schedules, or objects with a text `definition` and a function "
+            f"`by_epoch` (see hba.Augmentation), got {other!r}"
         )
     return getattr(other, "name", None) or type(other).__name__, _always(other)
 
 
 def _row_name(path_or_name: str | Path) -> str:
-    """The file's name, or its run folder's for a policy.json."""
+    """The name of the file, or of its run folder for a policy.json."""
     path = Path(path_or_name)
     folder = path if path.is_dir() else path.parent
     return folder.resolve().name if path.is_dir() or path.name == "policy.json" else path.stem
@@ -213,9 +213,9 @@ def row_configs(
     own_network: CustomNetwork | None = None,
     start: Start | None = None,
 ) -> tuple[RowConfig, ...]:
-    """The rows with all that their trainings need. Raises HbaError for one that the schedule or the settings exclude.
+    """The rows with everything that their trainings need. Raises HbaError for rows that schedule or settings exclude.
 
-    The setting spread applies to schedules and to what is made of one.
+    The setting spread applies to schedules, and to baselines made from one.
     """
     found = []
     for name, row in rows.items():
@@ -226,7 +226,7 @@ def row_configs(
 
 
 def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
-    """SettingsError for a row that cannot train on these images, by this network or by this optimizer."""
+    """Raise SettingsError for a row that cannot train on these images, with this network or with this optimizer."""
     for row in rows:
         try_out(row.augmentation, data.train, row.config.epochs)
         schedule = getattr(row.augmentation, "schedule", None)
@@ -234,19 +234,19 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
             continue
         names = schedule.space.names
         if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
-            problem = f"the weight decay of {row.name} is that of {SGD}, got the optimizer {row.config.optimizer}"
-            raise SettingsError(f"{problem}; train by {SGD}, or take schedule.without_regularizers() in Python")
+            problem = f"the weight decay of {row.name} needs the optimizer {SGD}, got {row.config.optimizer}"
+            raise SettingsError(f"{problem}; train with {SGD}, or use schedule.without_regularizers() in Python")
         if rates := [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]:
             network = network_of(row.config, data, 0, row.own_network, row.start)
-            # A search space of the user's own may leave out some dropouts of the network.
+            # The user's own search space may leave out some dropouts of the network.
             check_dropouts(network, rates, may_be_some=settings_of(schedule).get("space", "") is None)
 
 
 def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     """Apply a copy of the augmentation to the first two training images, as in the first and in the last epoch.
 
-    Raises SettingsError where the result is no batch of new images in [0, 1]. An exception of the user's code is not
-    caught. PyTorch's default generators are left as they were.
+    Raises SettingsError if the result is no batch of new images in [0, 1]. Exceptions in the user's code are not
+    caught. PyTorch's default generators do not change.
     """
     n = min(2, len(train))
     (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
@@ -260,5 +260,5 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
             if not (is_batch and torch.equal(images, before) and bool(((found >= 0) & (found <= 1)).all())):
                 raise SettingsError(
                     f"{type(augmentation).__name__} must return new images, {before.dtype} {tuple(before.shape)} in "
-                    "[0, 1] (.clamp(0, 1)), and must not write into those that it gets (.clone())"
+                    "[0, 1] (.clamp(0, 1)), and must not change its input (.clone())"
                 )

@@ -14,9 +14,9 @@ from hba.utils.progress import ProgressBar, event_writer_class
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Known once the training images are read, before the first training.
+    """The plan of an evaluation, made after reading the training images and before the first training.
 
-    data: its test split is not opened yet. result: all rows, with the trainings that are done. device: such as cuda:0.
+    data: its test split is not opened yet. result: all rows, with finished trainings. device: such as cuda:0.
     n_trainings: to do. jobs: trainings at a time. folder: of results.json. notes: sentences to read before the numbers.
     """
 
@@ -31,7 +31,7 @@ class EvaluationPlan:
 
     @property
     def steps_per_training(self) -> int:
-        """Batches."""
+        """Number of batches of one training."""
         n_images = len(self.data.train)
         return self.config.epochs * (n_images // min(self.config.batch_size, n_images))
 
@@ -43,20 +43,20 @@ class EvaluationCallback:
         """Called while images are read."""
 
     def planned(self, plan: EvaluationPlan) -> None:
-        """Called when the training images are read and everything is checked; the first training follows."""
+        """Called before the first training, after the training images are read and everything is checked."""
 
     def step_done(self) -> None:
         """Called after a training step."""
 
     def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
-        """Called when a network was trained to its last epoch and measured.
+        """Called after a network has been trained to its last epoch and measured.
 
         test: on the test split, with the confusion matrix. epochs: loss and error on augmented images, by epoch.
         """
 
 
 class TrainingsBar(ProgressBar):
-    """Shows, within its context, a bar in a terminal or a notebook: the steps of all trainings, with the last result.
+    """A progress bar in a terminal or a notebook, as a context manager: steps of all trainings, with the last result.
 
     A callback of hba.text.evaluate overrides its methods.
     """
@@ -66,7 +66,7 @@ class TrainingsBar(ProgressBar):
         self.n_steps = self.n_done = self.n_trainings = 0
 
     def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
-        """Called before the first training. A step reads per_step of the unit."""
+        """Called before the first training. per_step: number of units in a step."""
         self.n_trainings = n_trainings
         self.show_work(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
 
@@ -82,7 +82,7 @@ class TrainingsBar(ProgressBar):
 
 
 class EvaluationProgress(TrainingsBar, EvaluationCallback):
-    """Shows a bar in a terminal or a notebook: reading images, then training steps with the last result."""
+    """A progress bar in a terminal or a notebook: for reading images, then for training steps with the last result."""
 
     def planned(self, plan: EvaluationPlan) -> None:
         for note in plan.notes:
@@ -94,17 +94,17 @@ class EvaluationProgress(TrainingsBar, EvaluationCallback):
 
 
 class TensorBoardLogger(EvaluationCallback):
-    """Writes the events of each training into a folder of its own, such as `none, seed 0`, when the training ends.
+    """Writes the events of each training into a separate folder, such as `none, seed 0`, when the training ends.
 
-    TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; the values of the test split
-    stand at the last one. Resuming adds the trainings that it runs. SettingsError where tensorboard is not installed.
+    TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; values of the test split are
+    at the last epoch. A resumed evaluation adds the trainings that it runs. Raises SettingsError without tensorboard.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder, self._writer_class = Path(folder), event_writer_class()
 
     def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
-        # A name may be any text, and must stay a single folder.
+        # A name may be any text, but must be a single folder.
         writer = self._writer_class(str(self._folder / f"{quote(name, safe=' ')}, seed {seed}"))
         measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]
         for part, one, epoch in (*measured, ("test", test, len(epochs))):

@@ -1,4 +1,4 @@
-"""hba.evaluate: from its arguments to the results."""
+"""The function hba.evaluate."""
 
 import contextlib
 import json
@@ -67,32 +67,32 @@ def evaluate(
 
     schedule: a schedule, its file, or the name of a recipe or of a shipped one. data: a dataset's name, a folder,
     images in memory, or a pair (train, test) of torch Datasets or lists of (image, label), which are read once and
-    fitted to image_size; None is what the schedule was searched on. against: the baselines, in a list or, as names,
-    separated by commas: names in `hba.policy_evaluation.BASELINES`, whose `text` says what each stands for, schedules,
-    schedule files, names of shipped schedules, or your own augmentations, as `hba.Augmentation` describes them. A
-    baseline's name takes precedence over a file of that name. By default none and randaugment, without the one that the
-    schedule itself is.
+    fitted to image_size; None uses the data of the search. against: the baselines, in a list or as names separated by
+    commas: names in `hba.policy_evaluation.BASELINES`, whose `text` describes each, schedules, schedule files, names of
+    shipped schedules, or your own augmentations (see `hba.Augmentation`). A baseline's name takes precedence over a
+    file with this name. The default is none and randaugment, except for the recipe that you evaluate.
 
-    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig; those that neither sets are as in the
-    search. The setting spread, in logits, replaces the spread of every schedule and of the baselines made of the first
-    one; 0 trains with the bare rows. To change one schedule alone, give what Schedule.with_spread returns.
+    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig. All other settings are as in the search.
+    The setting spread, in logits, replaces the spread of every schedule and of the baselines made from the first one; 0
+    trains without a spread. To change only one schedule, pass the result of Schedule.with_spread.
     network: your own network instead of the setting `model`. Every training starts from a copy of it, so all seeds
-    share the first weights and differ in batches and draws only: their spread is smaller than that of fresh networks.
-    Frozen parameters stay frozen. For fresh weights, give a function from the seed to a network, such as
-    `lambda seed: Net()`, for which PyTorch's default generator is seeded. With the setting `pretrained`, seeds share
-    the first weights too, except those of a new head.
+    share the initial weights and differ only in batches and draws: they vary less than fresh networks. Frozen
+    parameters stay frozen. For fresh weights, give a function from the seed to a network, such as `lambda seed: Net()`;
+    PyTorch's default generator is seeded for it. With the setting `pretrained`, seeds share the initial weights too,
+    except those of a new head.
     out: a folder for results.json, which is written after each training. resume: continue the evaluation in `out` with
-    the same settings, network and rows; more seeds, and more rows after the old ones, are allowed. jobs: trainings at a
-    time. More than one run in processes of their own, which share PyTorch's threads; a script must then call this under
-    `if __name__ == "__main__":`. None is one for each thread, on a GPU 1. With as many threads for each training, the
-    numbers do not depend on jobs. cluster: the address of a Ray cluster, or `auto` for the one that this machine is in:
-    one training at a time on each of its GPUs, or else CPUs; what a lost machine was training is trained again.
+    the same settings, network and rows; you may add seeds, and rows after the old ones. jobs: trainings at a time. More
+    than one run in separate processes, which share PyTorch's threads; a script must then call this function under
+    `if __name__ == "__main__":`. None means one for each thread, and 1 on a GPU. With the same number of threads for
+    each training, results do not depend on jobs. cluster: the address of a Ray cluster, or `auto` for that of this
+    machine: one training at a time on each of its GPUs, or else CPUs. Trainings of a lost machine run again.
     Within hba.distributed.joined, all processes share one training after the other, as in hba.search.
-    allow_seen: also test on images that the search has seen, which is a SettingsError otherwise. keep_network: keep the
-    network of the schedule's first seed in `out`, for load_network: network.pt and network.json. A resumed evaluation
-    that has the numbers of this training but not its network trains it again. progress: show a bar in a terminal or a
-    notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, but not its device and
-    rows, override those of the search. HbaError for what cannot work, DivergedError for a loss that is not finite.
+    allow_seen: also test on images that the search has seen, which otherwise raises SettingsError. keep_network: keep
+    the network of the schedule's first seed in `out`, for load_network: network.pt and network.json. If a resumed
+    evaluation has the result of this training but not its network, it trains it again. progress: show a bar in a
+    terminal or a notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, except its
+    device and rows, override those of the search. Raises HbaError for what cannot work, and DivergedError if a loss is
+    not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)
@@ -103,7 +103,7 @@ def evaluate(
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
     used, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
-    # Before images are read. A cluster has its own devices.
+    # Check this before reading images. A cluster has its own devices.
     device = collectives.local_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, used.network_start())
     if resume and out is None:
@@ -130,14 +130,14 @@ def evaluate(
 
 
 def _read_and_check(data: object, rows: Sequence[RowConfig], callback: EvaluationCallback) -> EvaluationData:
-    """The images. Finds mistakes in the user's own parts before the first training, not after an hour of them."""
+    """Read the images. Finds mistakes in the user's own objects before the first training, not after an hour."""
     config, own_network = rows[0].config, rows[0].own_network
     if isinstance(data, EvaluationData):
         images = data
     else:
         dataset: Any = data if is_dataset(data) else None
         read = partial(load_evaluation_data, config, callback.images_read, dataset, with_val=config.with_val)
-        # Several downloads would write over each other.
+        # Several downloads would overwrite each other.
         images = collectives.rank0_first(read) if config.download else read()
     images = images if own_network is not None else images.in_color()
     with single_process():
@@ -149,12 +149,12 @@ def _read_and_check(data: object, rows: Sequence[RowConfig], callback: Evaluatio
 
 
 def _note_on_start(data: EvaluationData, row: RowConfig) -> str | None:
-    """A note on pretrained weights, which are loaded to try them; SettingsError where they do not fit."""
+    """A note on pretrained weights, which are loaded as a test. Raises SettingsError if they do not fit."""
     if row.start is None:
         return None
     with single_process():
         note = row.start.note(network_of(row.config, data, 0, row.own_network, row.start))
-    return f"{note} Every training starts so, whatever its seed."
+    return f"{note} Every training starts in this way, for every seed."
 
 
 def _train_all(
@@ -166,9 +166,9 @@ def _train_all(
     *,
     keep_network: bool,
 ) -> EvaluationResult:
-    """Run the trainings that are missing. schedule: the one that the report shows.
+    """Run the missing trainings. schedule: the one in the report.
 
-    keep_network: that of the first row and seed, the first training, which is done again where its network is missing.
+    keep_network: keep the network of the first row and seed. If it is missing, this training runs again.
     """
     folder, stored, missing = run.folder, run.stored, run.missing()
     first, is_trained = run.config.first_seed, run.config.first_seed in run.result.rows[0].seeds
@@ -177,18 +177,18 @@ def _train_all(
         missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
     if missing and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)
-    # n_jobs of the executor: what is left of a resumed evaluation trains on as many threads as all of it would.
+    # The executor's n_jobs: the rest of a resumed evaluation uses as many threads per training as the whole one.
     environment = {**(executor.environment() if missing else run.result.environment), "jobs": executor.n_jobs}
     run.result = run.result.model_copy(update={"environment": environment})
     made_on = f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
-    # Processes on other machines begin in another folder.
+    # Processes on other machines start in another folder.
     kept_in = folder and folder.absolute() / TRAININGS_NAME
     on = (run.result.fingerprints["training"], made_on)
     jobs = [Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed)))) for row, seed in missing]
     if keep_network:
         jobs[0] = jobs[0]._replace(keeps_network=True)
     if stored and jobs:
-        # Another kind of device rounds otherwise.
+        # Another kind of device rounds differently.
         check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
     plan = EvaluationPlan(
         config=run.config,
@@ -206,7 +206,7 @@ def _train_all(
         for number, (test, epochs, network) in finished:
             job = jobs[number]
             if network is not None and folder is not None:
-                # Before the result, so that a kill between the two loses nothing.
+                # Save it before the result, so that a kill between the two loses nothing.
                 network.save(folder)
             if not (job.keeps_network and is_trained):
                 run.add(job.row, job.seed, test)
@@ -223,8 +223,8 @@ def _train_all(
 
 
 def _identity(row: RowConfig) -> tuple[str, ...]:
-    """All that decides a row's numbers, but for images and hardware."""
-    # What skip_broken has left out is part of the hash of the images.
+    """Everything that determines a row's numbers, except images and hardware."""
+    # The hash of the images covers the effect of skip_broken.
     config = row.config.model_copy(update={"skip_broken": False})
     settings = config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
     network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
@@ -232,11 +232,11 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
 
 
 Result = tuple[Measured, tuple[Measured, ...], KeptNetwork | None]
-"""Of a training: measured on the test split, and on the augmented images of each epoch; the network, if kept."""
+"""Of a training: measures on the test split, and on the augmented images of each epoch; the network, if kept."""
 
 
 class Job(NamedTuple):
-    """One network to be trained. checkpoint: what the training resumes from, and writes. keeps_network: return it."""
+    """A network to train. checkpoint: written by the training, to resume it. keeps_network: whether to return it."""
 
     row: RowConfig
     seed: int
@@ -245,16 +245,16 @@ class Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In the message of an executor that cannot send it."""
+        """Its name in the message of an executor that cannot send it."""
         return f"the row {self.row.name}"
 
 
 def train_row(
     row: RowConfig, seed: int, checkpoint: TrainCheckpoint, data: EvaluationData, on_step: Callable[[], None]
 ) -> Trained:
-    """One training of a row, in any process. data is on its device. PyTorch's default generators are left as they were.
+    """Run one training of a row, in any process. data: on its device. PyTorch's default generators do not change.
 
-    DivergedError, with the training, for a loss that is not finite.
+    Raises DivergedError, which names the training, if the loss is not finite.
     """
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
         # Another machine may not see the folder of the run.
@@ -268,7 +268,7 @@ def train_row(
 
 
 def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
-    """Train, and measure the test split and the augmented images of each epoch, as train_row does it."""
+    """Train by train_row, and measure the test split and the augmented images of each epoch."""
     row, seed, checkpoint, keeps_network = job
     found = train_row(row, seed, checkpoint, data, on_step)
     if not (keeps_network and is_first()):
@@ -280,10 +280,10 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:
-    """What all trainings have in common. data: on the device of a SerialExecutor.
+    """The data that all trainings share. data: on the device of a SerialExecutor.
 
-    There, the test split is opened when the first training has done its last step. Elsewhere it is opened before the
-    first one, and all processes of a machine share images in memory; SettingsError for images that stay in their files.
+    There, the test split is opened after the last step of the first training. Elsewhere, it is opened before the first
+    one, and all processes of a machine share images in memory; images that stay in files raise SettingsError.
     """
     if isinstance(executor, SerialExecutor):
         return Shared(data)
@@ -310,11 +310,11 @@ def settle(
 ) -> tuple[EvaluationConfig, tuple[str, ...]]:
     """The checked settings, and a note on settings that come from a search on other data.
 
-    The given settings override those of the earlier evaluation, these those of the preset, these those of the search.
-    data and earlier (config) as in `evaluate`. has_own_network: it replaces `model`. SettingsError for unknown data.
+    In order of precedence, settings are from: settings, the earlier evaluation, the preset, and the search. data and
+    earlier (config): as in `evaluate`. has_own_network: it replaces `model`. Raises SettingsError for unknown data.
     """
     if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
-        raise SettingsError(f"{idle[0]} has no effect on a network of your own; omit it")
+        raise SettingsError(f"{idle[0]} has no effect on your own network; omit it")
     if data is not None:
         name: Any = data.name if isinstance(data, EvaluationData) else data
         name = name_of_dataset(data, settings) if is_dataset(data) else name
@@ -326,19 +326,19 @@ def settle(
         settings = {**_of_earlier(Path(earlier), settings, has_own_network, in_memory), **settings}
     searched = settings_of(schedule)
     if not ({"data"} & {*settings, *searched} or preset):
-        raise SettingsError("the schedule does not record what it was searched on: name the data to evaluate it on")
+        raise SettingsError("the schedule does not record the data of its search: give the data to evaluate it on")
 
     config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     if isinstance(data, EvaluationData) and "image_size" not in settings:
         settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
         config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
     is_elsewhere = preset is None and searched.get("data", config.data) != config.data
-    note = f"settings as in the search on {searched.get('data')} where none are given; {RESULTS_NAME} lists them"
+    note = f"settings that you do not give are as in the search on {searched.get('data')}; {RESULTS_NAME} lists them"
     return config, (note,) if is_elsewhere else ()
 
 
 def _of_earlier(path: Path, given: Mapping[str, Any], has_own_network: bool, in_memory: bool) -> dict[str, Any]:
-    """The settings of an earlier evaluation that apply; not its device, which may not be on this machine."""
+    """The settings of an earlier evaluation that apply, without its device, which this machine may not have."""
     file = path / RESULTS_NAME if path.is_dir() else path
     stored = {name: value for name, value in read_results(file).settings.items() if name != "val_size"}
     if stored.get("model") is None and "model" not in given and not has_own_network:

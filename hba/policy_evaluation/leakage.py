@@ -1,4 +1,4 @@
-"""Whether the search of a schedule has seen images that the schedule is tested on."""
+"""Checks whether the search of a schedule has seen test images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +18,9 @@ from hba.schedule.schedule import Schedule
 def leakage_reports(
     rows: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, *, in_memory: bool, allow_seen: bool
 ) -> tuple[LeakageReport, ...]:
-    """One for each row that is a schedule. Reads no image. in_memory: the images were given, not read.
+    """A report for each row that is a schedule. Reads no image. in_memory: whether the images were given, not read.
 
-    SettingsError where a search has seen test images, unless allow_seen.
+    Raises SettingsError if a search has seen test images, unless allow_seen.
     """
     found = []
     for row, schedule in rows.items():
@@ -29,7 +29,7 @@ def leakage_reports(
         report = LeakageReport(row=row, test_images=data.n_test, **known)
         if report.warning and not allow_seen:
             raise SettingsError(
-                f"{report.warning}; test on what it left out, with its images, classes and split seed, or add "
+                f"{report.warning}; test on images that it left out (same data, classes and split seed), or add "
                 "allow_seen=True"
             )
         found.append(report)
@@ -43,11 +43,11 @@ def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, i
         return seen.overlap(tested[1]) if seen is not None and tested is not None and seen.kind == tested[0] else None
     if settings.get("data") != config.data or seen is not None:
         return None
-    # The images of a built-in dataset never change, so the split of the search can be made again.
+    # The images of a built-in dataset never change, so the split of the search can be repeated.
     try:
         searched = DataConfig.make({name: settings[name] for name in DataConfig.model_fields if name in settings})
         source, its_source = find_source(config), find_source(searched)
-        # A search never opens a test split of the dataset's own.
+        # A search never opens the dataset's own test split.
         if source.test is not None or (searched.split_seed, searched.classes) == (config.split_seed, config.classes):
             return SeenCount(0, 0, is_estimate=False)
         its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
@@ -58,6 +58,6 @@ def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, i
 
 
 def settings_of(schedule: Schedule) -> Mapping[str, Any]:
-    """The settings of its search; empty where it does not record them."""
+    """The settings of the schedule's search; empty if it does not record them."""
     settings = schedule.provenance.get("settings")
     return settings if isinstance(settings, Mapping) else {}

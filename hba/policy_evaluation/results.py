@@ -1,4 +1,4 @@
-"""The results of an evaluation while it runs, and the stored ones that it resumes."""
+"""The results of an evaluation while it runs, and the stored results that it resumes."""
 
 import time
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from hba.training.metrics import Measured
 from hba.training.trained_network import NETWORK_NAME
 
 FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
-"""Settings that may differ when an evaluation is resumed: they do not change what a training finds. Images and weights
+"""Settings that may differ when an evaluation is resumed, because they do not change the trainings. Images and weights
 may have moved; their hashes identify them."""
 
 
 @dataclass
 class Evaluation:
-    """An evaluation between its checks and its end, which writes results.json after each training.
+    """An evaluation between its checks and its end. It writes results.json after each training.
 
-    data: on the device of the trainings; its test split is looked at only after a training has measured it. folder:
-    None writes nothing. stored: what is resumed; SettingsError where its images have changed. result: all so far.
+    data: on the device of the trainings; its test split is read only after a training has measured it. folder: None
+    writes nothing. stored: results to resume; changed images raise SettingsError. result: all results so far.
     """
 
     config: EvaluationConfig
@@ -60,12 +60,12 @@ class Evaluation:
         )
 
     def missing(self) -> list[tuple[RowConfig, int]]:
-        """Rows and seeds to train, seed by seed, so that an interrupted evaluation has pairs."""
+        """Rows and seeds to train, seed by seed, so that an interrupted evaluation has complete pairs."""
         rows = [*zip(self.rows, self.result.rows, strict=True)]
         return [(row, seed) for seed in self.config.training_seeds for row, found in rows if seed not in found.seeds]
 
     def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
-        """Store the result of a training. SettingsError where the stored evaluation has other test images."""
+        """Store the result of a training. Raises SettingsError if the stored evaluation has other test images."""
         seconds = (self.stored.wall_seconds if self.stored else 0.0) + time.monotonic() - self._began
         rows = tuple(one.with_training(seed, measured) if one.name == row.name else one for one in self.result.rows)
         self.result = self.result.model_copy(update={**self._test, "rows": rows, "wall_seconds": round(seconds, 1)})
@@ -74,7 +74,7 @@ class Evaluation:
 
     @cached_property
     def _test(self) -> dict[str, Any]:
-        """What the result has of the test split, which a training has just measured."""
+        """The entries of the result on the test split, which a training has just measured."""
         test = self.data.test.opened()
         found = {**self.result.fingerprints, "test": test.fingerprint()}
         if self.stored:
@@ -86,13 +86,13 @@ class Evaluation:
 def stored_results(
     folder: Path | None, resume: bool, config: EvaluationConfig, rows: Sequence[RowConfig]
 ) -> EvaluationResult | None:
-    """The evaluation to resume, if any; HbaError where it is another one."""
+    """The evaluation to resume, if any. Raises HbaError if it differs from this one."""
     if folder is None:
         return None
     path = folder / RESULTS_NAME
     if not resume and path.exists():
         raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
-    # A resumed evaluation may have been stopped in its first trainings, or after the network of the first one was kept.
+    # A resumed evaluation may have stopped in its first trainings, or after saving the network of the first one.
     is_begun = (folder / TRAININGS_NAME).is_dir() or (folder / NETWORK_NAME).exists()
     if not resume or (not path.exists() and is_begun):
         return None
@@ -101,7 +101,7 @@ def stored_results(
     own_network, start = rows[0].own_network, rows[0].start
     check_same("pretrained weights", stored.pretrained, start and start.sha256, folder)
     for name in EvaluationConfig.model_fields:
-        # What skip_broken has left out is part of the hash of the images.
+        # The hash of the images covers the effect of skip_broken.
         if name not in (*FREE_SETTINGS, "model", "skip_broken"):
             check_same(name, getattr(before, name), getattr(config, name), folder)
     network = config.model if own_network is None else own_network.definition
@@ -114,7 +114,7 @@ def stored_results(
 
 
 def check_same(what: str, before: object, now: object, folder: Path | None) -> None:
-    """SettingsError where a resumed evaluation would change what decides its numbers."""
+    """Raise SettingsError if a resumed evaluation would change something that determines its numbers."""
     if before != now:
         raise SettingsError(
             f"a resumed evaluation keeps its {what}; {folder} has {before} (now {now}): give it again, or another --out"

@@ -1,1 +1,1 @@
-"""Policy search around an algorithm: the loop, history, checkpoints, a budget of time, and several seeds."""
+"""Policy searches: the training loop, the history, checkpoints, a time budget, and several seeds."""

@@ -1,6 +1,6 @@
-"""A search that ends within a given time: a few steps and a validation are timed, and as many epochs are chosen as fit.
+"""A search within a given time: times a few steps and a validation, and chooses the number of epochs that fit.
 
-A copy of the search is timed, so the search draws the numbers that it draws without a budget and with these epochs.
+It times a copy of the search, so the search draws the same random numbers as one with these epochs and no budget.
 """
 
 import math
@@ -23,9 +23,9 @@ from hba.utils.text import counted
 MANY_EPOCHS = 1_000_000
 """Epochs of a search until the budget chooses them."""
 PLANNED_SHARE = 0.85
-"""Share of the remaining time that is planned; the rest is for saves, the report, and a machine that slows down."""
+"""Share of the remaining time to plan with; the rest is for saves, the report, and a machine that slows down."""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
-"""Share of a budget, and most seconds, in which steps are timed."""
+"""Largest share of a budget, and largest number of seconds, for timing steps."""
 
 Clock = Callable[[], float]
 
@@ -33,16 +33,16 @@ Clock = Callable[[], float]
 def within(
     seconds: float, began: float, context: ImageSearchContext, clock: Clock = time.monotonic
 ) -> ImageSearchContext:
-    """The same search with the epochs that end within so many seconds, and a note that says so.
+    """The same search with as many epochs as fit into `seconds`, and a note on it.
 
-    began: by the clock. A step of the warm-up counts as one after it. SettingsError if too few epochs fit, or none.
+    began: by the clock. A step of the warm-up counts like a later one. Raises SettingsError if too few epochs fit.
     """
     config, space, algorithm = context.config, context.task.space, context.config.algorithm
     every, batches = config.measured_every, context.task.train_stream().batches_per_pass
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
-        """Seconds from the first step on, validated after the first and the last epoch and at the ends of legs too."""
+        """Seconds from the first step on, with validations also after the first and the last epoch and each leg."""
         sized = config.model_copy(update={"epochs": epochs})
         total, n_legs = algorithm.total_epochs(sized, space), len(algorithm.leg_epochs(sized, space))
         return total * batches * seconds_of_step + (total // every + 2 + 3 * n_legs) * seconds_of_validation
@@ -60,7 +60,7 @@ def within(
 def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float]:
     """Mean seconds of a training step with its share of the policy steps, and of a pass over all validation images.
 
-    A copy of the search is timed, which leaves no trace. The first round of train_steps is slower and does not count.
+    It times a copy of the search, which has no side effects. The first round of train_steps is slower and not counted.
     """
     task, algorithm = context.task, context.config.algorithm
     if isinstance(algorithm, LambdaSteps):
@@ -68,7 +68,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
         task = replace(task, config=context.config.model_copy(update={"algorithm": algorithm}))
     rows: list[Tensor] = []
     if isinstance(algorithm, Race):
-        # It plans the learning rates of all epochs when it begins.
+        # At its start, a race plans the learning rates of all epochs.
         rows = [row_of(task.space, [*symmetries_of(task.space), name]) for name in names_of_forks(task.space)]
         task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
     with default_generators(task.device):

@@ -1,4 +1,4 @@
-"""Callbacks of a search, and what they get: its plan and its result; a progress bar, and TensorBoard events."""
+"""Callbacks of a search, and their arguments, a plan and a result; a progress bar, and TensorBoard events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from hba.utils.progress import ProgressBar, event_writer_class
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is known of every search before its first step.
+    """The plan of a search before its first step.
 
     model: its name, or the class of your own network. epochs_done: of a resumed search. batch_size: images, or words,
     of a training step. policy_steps: over all epochs. notes: sentences to read before the search begins. regularizers:
-    what is tuned besides operations, by name, with the current values in natural units. legs: name and epochs of each
-    part of a search that has parts, as those of race.
+    the tuned ones, by name, with their current values in natural units. legs: name and epochs of each part of a search
+    that has parts, such as race.
     """
 
     model: str
@@ -43,9 +43,9 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """test_images: how many images of the same folder or data set are kept for the test, unopened; 0 if the test images
-    are apart, None if nothing is known of any (images in memory). left_out: files that are not used. threads: of
-    PyTorch on a CPU. processes: how many share every batch. image_size: side in pixels of the network's input.
+    """The plan of a search on images. test_images: how many images of the folder or data set are left for the test; 0
+    if the test images are separate, None if unknown (images in memory). left_out: files that are not used. threads: of
+    PyTorch on a CPU. processes: how many share every batch. image_size: side of the network's input in pixels.
     """
 
     data: str
@@ -62,11 +62,11 @@ class SearchPlan(Plan):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """schedule: one row for each finished epoch, None before the first. metrics: one mapping for each finished epoch.
+    """schedule: a policy for each finished epoch; None before the first. metrics: one mapping for each finished epoch.
     finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
-    trained network that belongs to lam. hypernetwork: hypernetwork.to_module(lam) returns the network of any other lam;
-    None for algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes.
-    report: the HTML page in the folder; None without a folder or a finished epoch, and if it could not be written.
+    trained network for lam. hypernetwork: hypernetwork.to_module(lam) returns the network for any other lam; None for
+    algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes. report: the
+    HTML page in the folder; None without a folder or a finished epoch, and if it could not be written.
     """
 
     schedule: Schedule | None = field(repr=False)
@@ -81,36 +81,36 @@ class SearchResult:
 
 
 class SearchCallback:
-    """Override the methods that you need; the defaults do nothing. All are called in the thread that searches."""
+    """Override the methods that you need; the defaults do nothing. All are called in the thread of the search."""
 
     def images_read(self, done: int, total: int) -> None:
-        """`done` of `total` images have been read."""
+        """Called when `done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Called before anything is trained. plan: a SearchPlan, or a Plan for a search on text."""
+        """Called before the training. plan: a SearchPlan, or a Plan for a search on text."""
 
     def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
-        """The first step follows. step is above 0 for a resumed search. batch_size: images, or words, of a step."""
+        """Called before the first step. step: above 0 for a resumed search. batch_size: images, or words, of a step."""
 
     def step_done(self, step: int) -> None:
-        """Training step `step`, counted from 1, and its policy steps are done."""
+        """Called after training step `step`, counted from 1, and its policy steps."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """An epoch, counted from 1, ended with these values in natural units, such as `Rotate.1.magnitude`."""
+        """Called after an epoch, counted from 1. values: in natural units, such as of `Rotate.1.magnitude`."""
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        """An epoch ended. The keys are those of metrics.csv; None stands for what was not measured in this epoch."""
+        """Called after an epoch. metrics: with the keys of metrics.csv; None if this epoch did not measure a value."""
 
     def stop_requested(self) -> bool:
         """Return True to end the search before its next step, with everything saved."""
         return False
 
     def search_ended(self, result: SearchResult) -> None:
-        """After the last step, or after the stop. Everything is saved, the report too."""
+        """Called after the last step, or after a stop. Everything is saved, including the report."""
 
 
 class SearchProgress(ProgressBar, SearchCallback):
-    """A progress bar in a terminal or a notebook, as a context manager: images that are read, then training steps.
+    """A progress bar in a terminal or a notebook, as a context manager: for reading images, then for training steps.
 
     `text` describes the last epoch.
     """
@@ -141,7 +141,7 @@ class SearchProgress(ProgressBar, SearchCallback):
         self.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
-        """Losses and errors in words; an error that was not measured stays the last one."""
+        """Losses and errors in words, with the last error that was measured."""
         if (error := metrics["val_error_percent"]) is not None:
             self.validation_error = f"{error:.2f} % (epoch {metrics['epoch']:.0f})"
         return f"train loss {metrics['train_loss']:.3f}, validation error {self.validation_error}"
@@ -150,7 +150,7 @@ class SearchProgress(ProgressBar, SearchCallback):
 class TensorBoardLogger(SearchCallback):
     """Writes TensorBoard events into a folder: losses, errors and the policy, such as `Rotate/1/magnitude`.
 
-    Steps are epochs from 1. A resumed search replaces those that it repeats. SettingsError without tensorboard.
+    Steps are epochs from 1. A resumed search replaces epochs that it repeats. Raises SettingsError without tensorboard.
     """
 
     def __init__(self, folder: str | Path) -> None:

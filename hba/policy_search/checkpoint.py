@@ -1,7 +1,7 @@
-"""The run folder of a search, and the checkpoints that it is resumed from.
+"""The run folder of a search, and the checkpoints to resume it from.
 
-A folder holds policy.json, config.json, metrics.csv, checkpoint.pt, left_out.csv if files were skipped, and at the end
-report.html. Files are written whole. A run is resumed from config.json and checkpoint.pt, which can make the others.
+A folder contains policy.json, config.json, metrics.csv, checkpoint.pt, left_out.csv if files were skipped, and at the
+end report.html. Files are written atomically. To resume, config.json and checkpoint.pt are enough.
 """
 
 import json
@@ -28,34 +28,34 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.pt"
 
     def check_free(self) -> None:
-        """Raise RunError if the folder already holds a run that has found something."""
+        """Raise RunError if the folder already contains results of a run."""
         if self.checkpoint.exists() or self.policy.exists():
             raise RunError(f"{self.path} already holds a run: add --resume to resume it, or choose another --out")
 
     def write_config(self, settings: Mapping[str, Any], own: Sequence[str] = ()) -> None:
-        """Write config.json. own: settings that are replaced by an object of the user's."""
+        """Write config.json. own: settings that an object of the user replaces."""
         content = {**settings, **({OWN: list(own)} if own else {})}
         write_text(self.config, json.dumps(content, indent=2) + "\n")
 
     def save_metrics(self, metrics: Sequence[Mapping[str, float | None]]) -> None:
-        """Write metrics.csv; what was not measured is empty."""
+        """Write metrics.csv, with empty cells for values that were not measured."""
         lines = [["" if value is None else str(round(value, 6)) for value in row.values()] for row in metrics]
         write_text(self.metrics, "".join(",".join(line) + "\n" for line in [[*metrics[0]], *lines]))
 
     def save_checkpoint(self, state: dict[str, Any], identity: Mapping[str, str]) -> None:
-        """identity: what must be the same when the run is resumed, by a readable name."""
+        """Write a checkpoint. identity: what must be the same when the run is resumed, by readable names."""
         save_tensors(self.checkpoint, {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state})
 
     def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
-        """The state in the checkpoint, on the CPU; None if nothing was saved.
+        """Return the state in the checkpoint, on the CPU; None if nothing was saved.
 
-        Raises RunError if the file is broken, of another version or of another identity.
+        Raises RunError if the file is broken, or if its version or its identity differs.
         """
         if not self.checkpoint.exists():
             return None
         content = load_tensors(self.checkpoint)
         if content["version"] != CHECKPOINT_VERSION:
-            raise RunError(f"{self.checkpoint} is of another version of hba; use that, or choose another --out")
+            raise RunError(f"{self.checkpoint} is from another version of hba; use that, or choose another --out")
         for name in {**identity, **(stored := content["identity"])}:
             if (before := stored.get(name)) != (now := identity.get(name)):
                 change = f"the {name} changed since {self.path} was begun ({before}, now {now})"

@@ -1,4 +1,4 @@
-"""All settings of a policy search, and how they are chosen: from arguments, a preset, or an earlier run."""
+"""All settings of a policy search, from arguments, a preset, or an earlier run."""
 
 import json
 import reprlib
@@ -27,24 +27,24 @@ from hba.utils.settings import Settings, words
 from hba.utils.text import did_you_mean
 
 ALGORITHM_SETTINGS = frozenset(name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields)
-"""Settings of any algorithm."""
+"""Settings of all algorithms."""
 DROPPED: Mapping[str, Any] = {
     **{"trust_radius": None, "logit_bound": None, "sigma_end": None, "val_statistics": "running"},
     **{"batched_members": True, "val_batches": 1, "reward_limit": None, "response_weight_decay": None},
     **{"horizon_steps": 10, "search_spread": False, "calibrate": False},
 }
-"""Former settings, with the value that had no effect; config.json of a run may still have them."""
+"""Former settings, with the value that had no effect. The config.json of a run may still contain them."""
 MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
-"""Settings that may differ when a run is resumed, or between the processes of one search: where files are, and what
-computes. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
+"""Settings that may differ when a run is resumed, or between the processes of one search: the places of files, and the
+device. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
 
 
 class AlgorithmConfig(Settings):
-    """Settings of a search and, as `config.algorithm`, of its algorithm; flat in files and arguments, by its name."""
+    """Settings of a search and, in `config.algorithm`, of its algorithm. In files and arguments, they are flat."""
 
     algorithms: ClassVar[Mapping[str, type[Algorithm]]] = ALGORITHMS
     idle: ClassVar[tuple[str, ...]] = ()
-    """Settings of these algorithms that have no effect here."""
+    """Settings of the algorithms that have no effect here."""
     algorithm: SerializeAsAny[Algorithm]
 
     @classmethod
@@ -53,7 +53,7 @@ class AlgorithmConfig(Settings):
 
     @classmethod
     def find_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
-        """The class that `algorithm` names, or is; SettingsError if it is none, or has the name of another."""
+        """The class that `algorithm` names, or is. Raises SettingsError if it is none, or has the name of another."""
         given = settings.get("algorithm", cls.default_algorithm(settings))
         kind = cls.algorithms.get(given) if isinstance(given, str) else given
         if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
@@ -61,14 +61,14 @@ class AlgorithmConfig(Settings):
             raise SettingsError(f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got {given!r}")
         name = getattr(kind, "name", None)
         if not isinstance(name, str) or cls.algorithms.get(name, kind) is not kind:
-            raise SettingsError(f"algorithm {kind.__name__} must have a name of its own (name = 'mine'), got {name!r}")
+            raise SettingsError(f"algorithm {kind.__name__} must have its own name (name = 'mine'), got {name!r}")
         return kind
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Check flat settings, also those of the algorithm; SettingsError says in one line what is wrong.
+        """Check flat settings, including those of the algorithm. Raises SettingsError with a message of one line.
 
-        algorithm: a name, an Algorithm of your own or of hba.algorithms, or the class of one.
+        algorithm: a name, an Algorithm of hba.algorithms or your own, or the class of one.
         """
         settings = flattened(settings)
         kind = cls.find_algorithm(settings)
@@ -86,7 +86,7 @@ class AlgorithmConfig(Settings):
 
     @classmethod
     def from_file(cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None) -> Self:
-        """The settings in the config.json of a run. algorithm: the class of the run's algorithm, if it is your own."""
+        """The settings from the config.json of a run. algorithm: the class of its algorithm, if that is your own."""
         idle = {OWN, "probes", *(name for name, value in DROPPED.items() if stored.get(name) == value)}
         known = {name: value for name, value in stored.items() if name not in idle}
         if algorithm is not None and algorithm.name == stored.get("algorithm"):
@@ -103,12 +103,12 @@ class AlgorithmConfig(Settings):
         return {**common, "algorithm": self.algorithm.name, **of_algorithm}
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
-        """The same settings, but for those given, which are flat."""
+        """The same settings with some changed, which are flat."""
         return type(self).make({**self.flat(), "algorithm": type(self.algorithm), **settings})
 
 
 def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the class of an algorithm that is an object, beside the settings that were given to it."""
+    """Replace an algorithm that is an object by its class and the settings that were given to it."""
     algorithm = settings.get("algorithm")
     if not isinstance(algorithm, Algorithm):
         return dict(settings)
@@ -120,22 +120,22 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
     """All settings of a policy search."""
 
     algorithm: SerializeAsAny[Algorithm] = Field(default_factory=Race)
-    """How the search moves its policy: race, which decides by forks of one training what to augment with, the default
-    on the spaces recipe and full; lookahead, the default on others and with init_from; hba, the paper's method (its
-    Algorithm 6); joint, lookahead for what acts on images and hba for the other regularizers, the default where such
-    are tuned; what hba is derived from, fixed-noise (5), hyper-population (4) and population (3); or what it builds on,
-    stn and delta-stn."""
+    """Algorithm of the search. race: chooses operations by forks of one training; the default on the spaces recipe and
+    full. lookahead: the default on other spaces and with init_from. hba: the paper's method (its Algorithm 6). joint:
+    lookahead for what acts on images and hba for other regularizers; the default if you tune such. fixed-noise (5),
+    hyper-population (4) and population (3): the algorithms that hba is derived from. stn and delta-stn: the algorithms
+    that it builds on."""
 
     @classmethod
     def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
-        """One that can move everything that is tuned."""
+        """An algorithm that can search everything that is tuned."""
         if words(settings.get("tune", AUGMENTATION)) not in ([AUGMENTATION], (AUGMENTATION,)):
             return Joint
         is_started = settings.get("init_from") or settings.get("init")
         return Race if settings.get("space", "recipe") in ("recipe", "full") and not is_started else Lookahead
 
     def search_space(self, regularizers: tuple[Hyperparameter, ...] = ()) -> SearchSpace:
-        """The space that these settings name. regularizers: what is tuned beside the operations, if they are tuned."""
+        """The search space of these settings. regularizers: hyperparameters tuned besides the operations."""
         if regularizers and not self.tunes_operations:
             return SearchSpace((), count_probabilities=(1.0,), regularizers=regularizers)
         searches_count = self.algorithm.count == "searched"
@@ -163,15 +163,15 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
 
     @classmethod
     def from_preset(cls, settings: Mapping[str, Any], preset: str | None = None, *, paper: bool = False) -> Self:
-        """The preset's values, overridden by settings. None takes the preset of the dataset, if it has one.
+        """The preset's values, overridden by settings. preset: None uses the preset of the dataset, if there is one.
 
-        paper: the algorithm is the paper's `hba`, unless the settings name another one of the paper's.
+        paper: use the paper's algorithm `hba`, unless the settings name another one of the paper's.
         """
         given = flattened(resolved_data({**({"algorithm": Hypergradient.name} if paper else {}), **settings}))
         kind = cls.find_algorithm(given)
         if paper and kind not in PAPER_ALGORITHMS.values():
             names = ", ".join(PAPER_ALGORITHMS)
-            raise SettingsError(f"paper needs one of the paper's algorithms ({names}), got {kind.name!r}")
+            raise SettingsError(f"with paper, algorithm must be one of the paper's ({names}), got {kind.name!r}")
         data = given.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (DEFAULT_PRESETS.get(data) if isinstance(data, str) else None)
         values = values_of(preset, SEARCH_PRESETS, data, given) if preset else {}
@@ -180,7 +180,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         return cls.make({**chosen, "data": data, **given})
 
     def resolved(self) -> Self:
-        """The same, with explicit image size, standardization and baseline, and numbers for words such as `half`."""
+        """The same settings with explicit image size, standardization and baseline, and numbers for `half`."""
         return super().resolved().model_copy(update={"algorithm": self.algorithm.resolved(self.batch_size)})
 
 
@@ -196,11 +196,11 @@ def from_config(
     resume: bool = False,
     in_memory: bool = False,
 ) -> Config:
-    """The settings of the run whose config.json, or folder, is at path, overridden by the settings that are given.
+    """The settings of the run whose config.json, or folder, is at path, overridden by the given settings.
 
-    own: settings that an object replaces. resume: of the same run, so only settings that MAY_CHANGE can differ.
-    in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. RunError if the
-    file cannot be read; SettingsError for settings that contradict each other or the run, and for missing objects.
+    own: settings that an object replaces. resume: whether to resume this run, so that only settings in MAY_CHANGE can
+    differ. in_memory: whether the images of a new run are in memory, so that the earlier split does not apply. Raises
+    RunError if the file cannot be read, and SettingsError for contradicting settings and for missing objects.
     """
     file, given = path / CONFIG_NAME if path.is_dir() else path, flattened(resolved_data(settings))
     algorithm = given.get("algorithm")
@@ -213,7 +213,7 @@ def from_config(
         raise RunError(of_several_seeds(file.parent) or unread) from None
     if {*components} - {*own, *(() if resume else given)} or (resume and {*own} - {*components}):
         had, got = (" and ".join(one).replace("model", "network") or "nothing" for one in (components, own))
-        raise SettingsError(f"the search of {file} had {had} of your own, got {got}; give the same objects in Python")
+        raise SettingsError(f"the search of {file} used {had} of your own, got {got}; give the same objects in Python")
     before, name = earlier.flat(), getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
         config = earlier.changed({one: value for one, value in given.items() if one != "algorithm"}).resolved()

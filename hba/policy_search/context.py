@@ -1,4 +1,4 @@
-"""Everything that a search is made of before its first step, and what differs between images and text."""
+"""Everything that a search needs before its first step, with the differences between images and text."""
 
 import copy
 import hashlib
@@ -38,15 +38,15 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
 
 PRETRAINED = "pretrained weights"
-"""In an identity: the hash of the weights, if there are any."""
+"""Key of an identity: the hash of the weights, if there are any."""
 OF_SPACE = ("space", "operations", "ranges", "interpolation", "count")
-"""Settings that a search space of your own replaces."""
+"""Settings that your own search space replaces."""
 Metrics = dict[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """identity: what must be the same on a resume, by name. model: the network's name. fill: of uncovered areas."""
+    """identity: what must be the same to resume a run, by name. model: the network's name. fill: a colour."""
 
     config: Any
     task: Task
@@ -56,11 +56,11 @@ class SearchContext:
     fill: tuple[float, ...] = GRAY
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """Metrics of an epoch, counted from 1, that ended: at least val_loss, which is None if it was not measured."""
+        """Metrics of a finished epoch, counted from 1: at least val_loss, which is None if it was not measured."""
         raise NotImplementedError
 
     def plan(self, **common: Any) -> Plan:
-        """What callbacks get before the first step. common: fields of Plan."""
+        """The plan for callbacks before the first step. common: fields of Plan."""
         raise NotImplementedError
 
     def provenance(self) -> dict[str, Any]:
@@ -68,10 +68,10 @@ class SearchContext:
         raise NotImplementedError
 
     def save_further(self, folder: Path) -> None:
-        """Write what else belongs into the folder of a run."""
+        """Write further files into the folder of a run."""
 
     def report(self, folder: Path) -> Path | None:
-        """Write the report of a search that ended, and return its file."""
+        """Write the report of a finished search, and return its path."""
         return None
 
 
@@ -81,8 +81,8 @@ def identity_of_space(space: SearchSpace) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchContext(SearchContext):
-    """images_seen: hashes of the images that the search sees, to find test images among them. start_notes: on what the
-    networks begin with, and on the chosen epochs. replaced: settings that an object of the user's replaces.
+    """images_seen: hashes of the images that the search sees, to find test images among them. start_notes: notes on the
+    initial networks, and on the chosen epochs. replaced: settings that an object of the user replaces.
     """
 
     config: SearchConfig
@@ -99,7 +99,7 @@ class ImageSearchContext(SearchContext):
         own_space: SearchSpace | None = None,
         start: Start | None = None,
     ) -> "ImageSearchContext":
-        """data is on its device. network, own_space: replace settings. start: of config.network_start()."""
+        """data: on its device. network, own_space: replace settings. start: from config.network_start()."""
         n_channels = data.train.n_channels
         preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         networks = _networks(config, data, preprocessing.image_size, network, start)
@@ -109,7 +109,7 @@ class ImageSearchContext(SearchContext):
         _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()
         if n_channels not in (1, 3):
-            # A schedule's fill says how many channels it is for.
+            # The fill of a schedule determines its number of channels.
             fill = color_for(n_channels, fill)
         color = torch.tensor(color_for(n_channels, fill), device=data.train.device)
         model = config.model if network is None else type(network).__name__
@@ -121,7 +121,7 @@ class ImageSearchContext(SearchContext):
             **({} if start is None else {PRETRAINED: start.sha256}),
             "search space": identity_of_space(space),
         }
-        # Nothing is known of a test split for images in memory, whatever their name.
+        # For images in memory, the test split is unknown, whatever their name.
         is_named = config.data in DATASET_NAMES and data.test_images is not None
         hashes = None if is_named else hashes_of(data.listing, (data.train, data.val))
         return ImageSearchContext(
@@ -137,7 +137,7 @@ class ImageSearchContext(SearchContext):
         )
 
     def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """On all validation images, every measured_every epochs, in the first and the last one, and at ends of legs."""
+        """Measure all validation images every measured_every epochs, after the first and last, and after each leg."""
         task, loss, error_percent = self.task, None, None
         ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
         last = self.config.algorithm.total_epochs(self.config, task.space)
@@ -202,20 +202,20 @@ class ImageSearchContext(SearchContext):
 def _networks(
     config: SearchConfig, data: SearchData, image_size: int, network: nn.Module | None, start: Start | None
 ) -> Networks:
-    """As the settings name them, or copies of your own network, which is tried first."""
+    """The networks that the settings name, or copies of your own network, which is tested first."""
     n_classes, n_channels = len(data.class_names), data.train.n_channels
     if network is None:
         return named_networks(config.model, n_classes, config.seed, image_size, start, n_channels)
     if not isinstance(network, nn.Module):
         raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
     if config.pretrained is not None:
-        raise SettingsError("pretrained has no effect on a network of your own; load its weights, and omit pretrained")
+        raise SettingsError("pretrained has no effect on your own network; load its weights, and omit pretrained")
     CustomNetwork(network).check_takes(data.train, image_size, n_classes)
     return lambda member: copy.deepcopy(network)
 
 
 def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace, networks: Networks) -> None:
-    """Raise SettingsError for labels, channels or dropouts that the search cannot deal with."""
+    """Raise SettingsError for labels, channels or dropouts that the search cannot handle."""
     algorithm = config.algorithm
     if is_multi_label(data.train.labels) and not algorithm.multi_label:
         raise SettingsError(f"the algorithm {algorithm.name} learns one label per image; choose lookahead")

@@ -1,6 +1,6 @@
-"""Runs the forks of a search side by side, in processes of this machine or on a Ray cluster.
+"""Runs the forks of the algorithm race in parallel, in processes of this machine or on a Ray cluster.
 
-Those of the algorithm race. Another process makes the same steps from a copy of the state as this one would.
+Each process makes the same steps, from a copy of the state, as this one would.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from hba.utils.text import counted
 def trainer_for(
     jobs: int | None, machines: ModuleType | None, context: ImageSearchContext, folder: RunFolder | None
 ) -> SearchTrainer:
-    """jobs, machines: where forks run, if there are any. jobs None: one for each thread of a CPU."""
+    """The trainer of a search. jobs, machines: where its forks run, if any. jobs None: one for each thread of a CPU."""
     task, race = context.task, context.config.algorithm
     if not isinstance(race, Race):
         return SearchTrainer(context, folder)
@@ -51,7 +51,7 @@ class Stopped(Exception):
 
 
 class ForkingTrainer(SearchTrainer):
-    """A race whose forks run by an executor. Those that have ended are kept, the others start again on a resume."""
+    """Trains a race whose forks an executor runs. A resumed search keeps finished forks and restarts the others."""
 
     def __init__(self, context: ImageSearchContext, race: Race, folder: RunFolder | None, executor: Executor) -> None:
         super().__init__(context, folder)
@@ -59,7 +59,7 @@ class ForkingTrainer(SearchTrainer):
         data, without_images = self.task.data, replace(self.task, data=None)  # type: ignore[arg-type]
         tensors = (*tensors_of(data.train), *tensors_of(data.val))
         self.value = replace(context, task=without_images, images_seen=None), data.name, data.class_names
-        # What cannot be sent is found before anything is trained.
+        # Objects that cannot be sent raise an error before the training.
         packed(self.value)
         self.tensors = in_shared_memory(tensors) if isinstance(executor, ProcessExecutor) else tensors
         threads = counted(executor.n_threads, "thread")
@@ -78,7 +78,7 @@ class ForkingTrainer(SearchTrainer):
             if isinstance(self.executor, ProcessExecutor) and callback.stop_requested():
                 raise Stopped
 
-        # A run that is killed during the forks keeps what they start from.
+        # A run that is killed during the forks keeps their start.
         self.save()
         # Pickled, so that each fork gets a copy.
         value = *self.value, str(self.executor.device), pickle.dumps(self.saved())
@@ -96,7 +96,7 @@ class ForkingTrainer(SearchTrainer):
 
 
 def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
-    """In another process: the search with its images on the device, and its pickled state."""
+    """In another process, return the search with its images on the device, and its pickled state."""
     context, name, class_names, device, state = value
     images, labels, val_images, val_labels = (one.to(find_device(device)) for one in tensors)
     train, val = LabelledImages(images, labels), LabelledImages(val_images, val_labels)
@@ -104,7 +104,7 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
 
 
 def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]) -> bytes:
-    """In another process: the losses of a fork, its training loss, and the metrics of its epochs, pickled."""
+    """In another process, run a fork; return its losses, its training loss, and the metrics of its epochs, pickled."""
     context, saved = shared
     race: Any = context.config.algorithm
     with default_generators(context.task.device), explained_memory_errors():
@@ -116,5 +116,5 @@ def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Calla
         while not state.ended[fork]:
             trainer.advance(SearchCallback())
             on_step()
-        # Not by PyTorch's way, which shares memory with a process that may have ended.
+        # PyTorch's own way would share memory with a process that may have ended.
         return pickle.dumps((state.losses[fork], float(state.train_losses[fork]), trainer.history.metrics))

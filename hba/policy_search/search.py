@@ -60,27 +60,27 @@ def search(
     cluster: str | None = None,
     **settings: Any,
 ) -> SearchResult:
-    """Search an augmentation schedule in one training, by the setting `algorithm`.
+    """Search for an augmentation schedule, with the algorithm in the setting `algorithm`.
 
     data: a dataset's name, a folder of images, images in memory, or a torch Dataset or list of (image, label), which is
-    read once, fitted to image_size and split by val_size; None is the preset's, or digits. settings: fields of
-    SearchConfig, and those of the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`, or
-    an object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your own class. paper: use
-    the paper's algorithm, `hba`, unless another one of the paper's is given. network: your own network instead of the
-    setting `model`. Frozen parameters stay as they are; BatchNorm's running statistics follow its train(). space: a
-    search space, or the name of one. Your own operations must be registered. out: the folder of the run. resume: resume
-    the run in `out` with its settings. Its images may have moved. progress: show a bar in a terminal or a notebook.
-    budget_seconds: choose the network, the side of images and `epochs`, unless they are given, so that the search ends
-    within this time on this machine, counted from the call. Some steps are measured first, which does not change what
-    the search finds. With a preset, which data sets by name have, `paper`, images in memory or a network of your own,
-    it chooses the epochs alone. config: the config.json of an earlier search, or its folder, whose settings, except for
-    the device, replace the defaults. jobs, cluster: of the algorithm race, how many forks run at a time, and where, as
-    in hba.evaluate.
+    read once, fitted to image_size and split by val_size; None uses the preset's, or digits. settings: fields of
+    SearchConfig and of the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`, or an
+    object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your own class. paper: use the
+    paper's algorithm, `hba`, unless you give another one of the paper's. network: your own network instead of the
+    setting `model`. Frozen parameters stay frozen; BatchNorm's running statistics follow its train(). space: a search
+    space, or the name of one. You must register your own operations. out: the folder of the run. resume: resume the run
+    in `out` with its settings; its images may have moved. progress: show a bar in a terminal or a notebook.
+    budget_seconds: choose the network, the image size and `epochs`, unless you give them, so that the search ends
+    within this time on this machine, counted from the call. It measures some steps first, which does not change the
+    result. With a preset, which named data sets have, with `paper`, with images in memory or with your own network, it
+    chooses only the epochs. config: the config.json of an earlier search, or its folder; its settings, except the
+    device, replace the defaults. jobs, cluster: for the algorithm race, how many forks run at a time, and where, as in
+    hba.evaluate.
 
-    Inside hba.distributed.joined, the processes that torchrun has started make one search together: all call this with
-    the same arguments, only the first one calls its callback and writes files, and all get the result.
+    Inside hba.distributed.joined, the processes started by torchrun run one search together: all call this function
+    with the same arguments, only the first calls its callback and writes files, and all get the result.
 
-    HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is in `out`.
+    Raises HbaError for what cannot work, and DivergedError if the loss is not finite; `out` keeps the results so far.
     """
     check_one_way(jobs, cluster)
     if resume and out is None:
@@ -114,9 +114,9 @@ def search(
 
 
 def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Network, image size and what goes with them for a search that takes so many seconds, without its epochs.
+    """Network, image size and related settings of a search that takes this many seconds, without its epochs.
 
-    given: settings, with data.
+    given: settings, including data.
     """
     config = SearchConfig.from_preset(given)
     seen, device, n_threads = look(config), find_device(config.device), torch.get_num_threads()
@@ -128,7 +128,7 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
 
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
-    """About how many whole trainings a search takes; docs/searching.md measures it."""
+    """Approximate time of a search, in whole trainings, as measured in docs/searching.md."""
     return (2.3 if n_jobs > 1 else 2.8) if isinstance(algorithm, Race) else 4.0
 
 
@@ -143,7 +143,7 @@ def chosen_config(
     resumed: Path | None = None,
     **settings: Any,
 ) -> SearchConfig:
-    """All settings of a search with these arguments of `search`. resumed: the folder of the run that is resumed."""
+    """All settings of a search with these arguments of `search`. resumed: the folder of the run to resume."""
     given = {"resume": resumed is not None, "config": config is not None, "preset": bool(preset), "paper": paper}
     if len(names := [name for name, is_given in given.items() if is_given]) > 1 and names != ["preset", "paper"]:
         raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
@@ -155,7 +155,7 @@ def chosen_config(
     def choose(of_data: Mapping[str, Any]) -> SearchConfig:
         values = {**settings, **of_data}
         if resumed is not None:
-            # Only the first process is sure to see the folder.
+            # Only the first process certainly sees the folder.
             read = partial(from_config, SearchConfig, resumed, values, own, resume=True)
             found = collectives.broadcast_from_rank0(read)
         elif config is not None:
@@ -178,16 +178,16 @@ def chosen_config(
 
 
 def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> dict[str, Any]:
-    """By setting, the object of the user's that replaces it."""
+    """The user's objects, by the setting that each replaces."""
     found = {"model": network, "space": space if isinstance(space, SearchSpace) else None}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`tune` and `space` nearest to your own space, for the default algorithm. SettingsError for contradictions."""
+    """`tune` and `space` closest to your own space, for the default algorithm. Contradictions are a SettingsError."""
     given = flattened(settings)
     if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
-        raise SettingsError(f"{idle[0]} has no effect on a search space of your own; remove it")
+        raise SettingsError(f"{idle[0]} has no effect on your own search space; remove it")
     for operation in space.operations:
         check_known(operation)
     groups = dict.fromkeys(find_regularizer(one.group).tuned_as for one in space.regularizers)
@@ -205,18 +205,18 @@ def _search(
     fit: Callable[..., ImageSearchContext] | None,
     make_trainer: Callable[[ImageSearchContext, RunFolder | None], SearchTrainer],
 ) -> SearchResult:
-    """Read the images and search. given: settings of the user. own: as in custom_components. fit: chooses epochs."""
+    """Read the images and search. given: the user's settings. own: as in custom_components. fit: chooses epochs."""
     network = own.get("model")
     if isinstance(network, nn.Module):
         collectives.share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
         name = config.algorithm.name
         raise SettingsError(f"the algorithm {name} searches in one process; omit torchrun, or choose lookahead")
-    # Before the images are read, which may take long.
+    # Check this before reading the images, which may take long.
     device, start = collectives.local_device(config.device), config.network_start()
     if not isinstance(data, SearchData):
         load = partial(load_search_data, config, callback.images_read, data if is_dataset(data) else None)
-        # Several downloads would write over each other.
+        # Several downloads would overwrite each other.
         data = collectives.rank0_first(load) if config.download else load()
     check_batch_size(given, len(data.train))
     data = data if network is not None else data.in_color()
@@ -233,6 +233,6 @@ def _search(
             context = fit(context)
         trainer = make_trainer(context, folder)
         if folder is not None:
-            # Before the first save, so that a run that is killed in between can still find its images.
+            # Write this before the first save, so that a run that is killed in between can still find its images.
             folder.write_config(context.config.flat(), list(own))
         return trainer.run(callback)

@@ -1,6 +1,6 @@
-"""Runs the same search with several seeds; what they agree on is unlikely to be chance.
+"""Runs the same search with several seeds. Results on which they agree are unlikely to be chance.
 
-The settings of all searches are written first, each into its own folder, by which it begins or resumes anywhere.
+First, the settings of each search are written into its own folder, from which it can start or resume on any machine.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from hba.utils.files import read_text, run_lock
 from hba.utils.text import first_of
 
 OBJECTS = ("network", "space", "algorithm")
-"""Arguments that may be objects, which no file holds."""
+"""Arguments that may be objects, which no file contains."""
 
 
 def repeated_search(
@@ -40,16 +40,16 @@ def repeated_search(
     on_done: Callable[[int, Path], None] = lambda seed, folder: None,
     **settings: Any,
 ) -> OverSeeds | None:
-    """Search as often as `seeds` says, with the setting `seed` and the numbers after it, and compare the schedules.
+    """Run `seeds` searches, with the setting `seed` and the numbers after it, and compare the schedules.
 
-    Each search has a folder in `out`, seed-0, seed-1, ..., and is the search that hba.search makes there. data,
-    settings: as hba.search takes them, without budget_seconds and progress. resume: continue the searches that were
-    stopped, and run those that have not begun; seeds may then be more. jobs: searches at a time, in processes of their
-    own, which share PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: of all
-    searches, where there is one job. on_done: called after each search, with its seed and its folder.
+    Each search has a folder in `out`, seed-0, seed-1, ..., and is identical to one of hba.search there. data, settings:
+    as hba.search takes them, without budget_seconds and progress. resume: continue stopped searches, and run those that
+    have not begun; you may increase seeds. jobs: searches at a time, in separate processes, which share PyTorch's
+    threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: for all searches, if there is one
+    job. on_done: called after each search, with its seed and its folder.
 
-    Returns None where the callback stopped a search. Raises HbaError for what cannot work. A search whose loss is not
-    finite does not end the others; DivergedError names it at the end.
+    Returns None if the callback stopped a search. Raises HbaError for wrong arguments or data. A search whose loss is
+    not finite does not stop the others; DivergedError names it at the end.
     """
     folder = Path(out).absolute()
     if not resume and (seeds is None or seeds < 2):
@@ -61,13 +61,13 @@ def repeated_search(
         stack.enter_context(rank0_only(run_lock(folder)))
         machines = stack.enter_context(connected(cluster))
         wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
-        # On this machine, each search finds its own device.
+        # On this machine, each search chooses its own device.
         device = "cpu"
         if machines is not None:
             stored = json.loads(read_text(RunFolder(seed_folder(folder, wanted[0])).config))
             device = str(settings.get("device") or stored["device"])
         executor = executor_for(device, min(jobs, len(wanted)), machines)
-        # A new search finds its settings in its folder, but for objects.
+        # A new search reads its settings from its folder, except objects.
         in_no_file = [name for name in OBJECTS if not isinstance(settings.get(name), str | None)]
         given = {name: settings[name] for name in (settings if resume else in_no_file)}
         given["callback"] = callback if isinstance(executor, SerialExecutor) else None
@@ -92,14 +92,14 @@ def repeated_search(
 def _write_configs(
     folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], resume: bool
 ) -> Sequence[int]:
-    """Write the settings of each search that has none yet, like those of the first; return the seeds of all."""
+    """Write settings like those of the first search for each that has none yet; return the seeds of all."""
     runs = {seed: RunFolder(path) for seed, path in sorted(seed_folders(folder).items())}
     there = [seed for seed, run in runs.items() if resume and run.config.exists()]
     if there:
         stored = json.loads(read_text(runs[there[0]].config))
         own, first = stored.pop(OWN, ()), there[0]
     elif resume:
-        raise RunError(f"{folder} holds no searches to resume: there is no {seed_folder(folder, 0).name} in it")
+        raise RunError(f"{folder} has no searches to resume: it contains no {seed_folder(folder, 0).name}")
     elif any(run.checkpoint.exists() or run.policy.exists() for run in runs.values()):
         raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
     else:
@@ -117,7 +117,7 @@ def _write_configs(
 def _search(
     seed: int, shared: tuple[Path, Mapping[str, Any]], step_done: Callable[[], None]
 ) -> tuple[int, str | None, bool]:
-    """Begin or resume a search by what its folder says: the seed, why it diverged, and whether it finished."""
+    """Start or resume the search in a folder; return its seed, why it diverged, and whether it finished."""
     folder, given = shared
     out = seed_folder(folder, seed)
     if not RunFolder(out).config.exists():

@@ -1,4 +1,4 @@
-"""The training loop of all searches, on images and on text: step, and note, measure and save after every epoch."""
+"""The training loop of all searches, on images and on text: steps, and records, measurements and saves after epochs."""
 
 import math
 import time
@@ -29,9 +29,9 @@ VALUE_DIGITS = 6
 
 @dataclass
 class History:
-    """Everything that was noted in the finished epochs, for each of them a row, a spread and metrics.
+    """The records of all finished epochs: values, a spread and metrics of each.
 
-    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt. seconds: computed in all runs.
+    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt. seconds: computing time of all runs.
     """
 
     rows: list[list[float]] = field(default_factory=list)
@@ -40,8 +40,8 @@ class History:
     seconds: float = 0.0
 
     def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
-        """Add an epoch that ended, rounded to six decimals, or more for a value whose range is narrower than a tenth. A
-        regularizer keeps six digits, because six decimals of a weight decay of 1e-6 would be a single digit.
+        """Add a finished epoch, rounded to six decimals, or to more for a value whose range is narrower than 0.1. A
+        regularizer keeps six digits, because a weight decay of 1e-6 has only one digit in six decimals.
         """
         spreads = [round(one, VALUE_DIGITS) for one in (spread if isinstance(spread, list) else [spread])]
         self.spreads.append(spreads if isinstance(spread, list) else spreads[0])
@@ -52,12 +52,12 @@ class History:
             decimals = VALUE_DIGITS + (max(0, -1 - math.floor(math.log10(width))) if width else 0)
             is_regularizer = column >= space.n_of_policy
             rounded.append(float(f"{value:.{VALUE_DIGITS}g}") if is_regularizer else float(np.round(value, decimals)))
-        # Rounding must not carry a value past the end of its range.
+        # Rounding must not move a value beyond the end of its range.
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
 class SearchTrainer:
-    """A search at its first step, or where the run in the folder was stopped. folder: None saves nothing."""
+    """A search at its first step, or at the point where the run in the folder stopped. folder: None saves nothing."""
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
@@ -73,10 +73,10 @@ class SearchTrainer:
         self.count_steps()
 
     def run(self, callback: SearchCallback) -> SearchResult:
-        """Train until the last epoch ends, or the callback requests a stop."""
+        """Train until the end of the last epoch, or until the callback requests a stop."""
         context, state, history, config = self.context, self.state, self.history, self.context.config
         space = context.task.space
-        # Before anything is trained, so that a state that cannot be saved is found at once.
+        # Save before the training, so that a state that cannot be saved raises an error at once.
         self.save()
         updates = config.algorithm.update_schedule
         policy_steps = updates.policy_steps(self.total_epochs, state.steps_per_epoch)
@@ -110,14 +110,14 @@ class SearchTrainer:
         return result
 
     def count_steps(self) -> None:
-        """Set n_steps to that of all epochs that have ended, which need not be the first ones, and of a part of one."""
+        """Set n_steps to the steps of all finished epochs, which may not be the first ones, and of the current one."""
         per_epoch = self.state.steps_per_epoch
         self.n_steps = len(self.history.rows) * per_epoch + self.state.step % per_epoch
 
     def advance(self, callback: SearchCallback) -> None:
-        """One training step, and what follows at the end of an epoch."""
+        """Make one training step, and close the epoch at its end."""
         state, context = self.state, self.context
-        # The next step may be of an epoch elsewhere.
+        # The next step may belong to any epoch.
         epoch = 1 + state.step // state.steps_per_epoch
         context.config.algorithm.step(context.task, state)
         if state.step % state.steps_per_epoch == 0:
@@ -128,7 +128,7 @@ class SearchTrainer:
         callback.step_done(self.n_steps)
 
     def note(self, metrics: Metrics, callback: SearchCallback) -> None:
-        """Add an epoch that ended to the history, with the current hyperparameters."""
+        """Add a finished epoch to the history, with the current hyperparameters."""
         self._count_seconds()
         history, space = self.history, self.context.task.space
         sigma = self.context.config.algorithm.sigma_now(self.state)
@@ -136,11 +136,11 @@ class SearchTrainer:
         history.note(self._row(), spread, metrics, space)
         callback.policy_noted(len(history.rows), dict(zip(space.names, history.rows[-1], strict=True)))
         callback.epoch_done(history.metrics[-1])
-        # Of parts that run at the same time, a later one may end first.
+        # If parts run at the same time, a later one may end first.
         history.metrics.sort(key=lambda one: one["epoch"] or 0)
 
     def _close_epoch(self, epoch: int) -> Metrics:
-        """The metrics of an epoch that ended; DivergedError if hyperparameters or training loss are not finite."""
+        """The metrics of a finished epoch. Raises DivergedError if hyperparameters or training loss are not finite."""
         context, state = self.context, self.state
         train_loss, train_error_percent, lambda_loss = state.totals.means()
         metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
@@ -167,7 +167,7 @@ class SearchTrainer:
         self.last_clock = now
 
     def save(self) -> None:
-        """Write what was found and a checkpoint. TypeError if a state of your own algorithm cannot be saved."""
+        """Write the results and a checkpoint. Raises TypeError if the state of your own algorithm cannot be saved."""
         if self.folder is None:
             return
         self._save_found()
@@ -176,7 +176,7 @@ class SearchTrainer:
         self.last_save = time.monotonic()
 
     def saved(self) -> dict[str, Any]:
-        """All that decides how the search goes on; the inverse of load."""
+        """Everything that the search needs to continue; the inverse of load."""
         return {"search": snapshot(self.state), "default_generators": default_generator_state(self.state.device)}
 
     def load(self, saved: Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ class SearchTrainer:
             self.folder.save_metrics(self.history.metrics)
 
     def schedule(self) -> Schedule | None:
-        """The schedule of the finished epochs; None before the end of the first."""
+        """The schedule of the finished epochs; None before the first ends."""
         if not self.history.rows:
             return None
         space, spreads, rows = self.context.task.space, np.array(self.history.spreads), np.array(self.history.rows)
@@ -202,7 +202,7 @@ class SearchTrainer:
         return Schedule(space, rows, self.context.fill, self._provenance(), spread=spread)
 
     def _provenance(self) -> dict[str, Any]:
-        """How the schedule was made, as JSON values."""
+        """The origin of the schedule, as JSON values."""
         config, history, state = self.context.config, self.history, self.state
         n_done, last = len(history.rows), history.metrics[-1]
         legs = config.algorithm.leg_epochs(config, self.context.task.space)
@@ -215,7 +215,7 @@ class SearchTrainer:
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
             "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),
-            # JSON has neither infinity nor not-a-number.
+            # JSON has no infinity and no NaN.
             **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
             "wall_seconds": round(history.seconds, 1),
             **environment(state.device),

@@ -1,7 +1,7 @@
 """Chooses network, image size and epochs of a training that takes a given time on this machine.
 
-Steps are timed on a ladder of networks and sizes, each of which costs more and is better with as many epochs. The
-highest one with which enough epochs fit is chosen.
+It times steps on a ladder of networks and sizes, each of which costs more, and is better with equally many epochs, than
+the one before. It chooses the highest one for which enough epochs fit.
 """
 
 import copy
@@ -26,30 +26,30 @@ from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 
 SMALL, LARGE = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10"), ("resnet-18", "resnet-50")
-"""Networks for images of up to LARGEST_SMALL pixels, and above, from the fastest to the slowest."""
+"""Networks for images of up to LARGEST_SMALL pixels, and for larger ones, from the fastest to the slowest."""
 SIDES, LARGEST_SMALL = (16, 24, 32, 48, 64, 96, 128, 160, 224), 64
 PRETRAINED, PRETRAINED_SIDE, PRETRAINED_EPOCHS = "timm:resnet18.a1_in1k", 128, 8
-"""A network for photographs, where its weights are on this machine; the least side, and the least epochs."""
+"""A network for photographs, if its weights are on this machine; the smallest side, and the fewest epochs."""
 IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
-"""How many images a training sees at least before a larger network pays, in at least and at most so many epochs."""
+"""Images in a training that make a larger network worthwhile; bounds on the epochs for that; and most epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
-"""With fewer epochs of all images, a part of them is taken for so many epochs; fewer images are refused."""
+"""If fewer epochs of all images fit, a part of them is used for EPOCHS_OF_PART; fewer images are an error."""
 STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
-"""The first for batches of 128, and by the square root of their size for others."""
+"""Learning rates are for batches of 128, and proportional to the square root of the batch size."""
 WORTH_IT = 1.25
-"""By how much bfloat16 must be faster to be used."""
+"""How many times as fast bfloat16 must be to be used."""
 BESIDE, MOST_STEPS, MOST_SECONDS = 1.3, 20, 1.0
-"""How much longer a step takes while other trainings run beside it, and how many are timed, for how long."""
+"""How much longer a step takes while other trainings run, and how many steps to time, for how long."""
 
 Rung = tuple[str, int]
-"""Network and side."""
+"""Network and side of images."""
 
 
 @dataclass(frozen=True)
 class TrainingSize:
-    """settings: those that were chosen, by name. n_images: for training and validation. seconds: of one training.
-    reasons: one sentence for each choice, with the option that overrules it.
+    """settings: the chosen ones, by name. n_images: for training and validation. seconds: of one training. reasons: one
+    sentence for each choice, with the option that overrides it.
     """
 
     settings: Mapping[str, Any]
@@ -61,10 +61,10 @@ class TrainingSize:
 def training_size(
     look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
 ) -> TrainingSize:
-    """Choose the settings that are not given, so that one training takes about so many seconds.
+    """Choose the settings that are not given, so that one training takes about this many seconds.
 
-    n_threads: of PyTorch for one training. given: settings by name. Where FEWEST_EPOCHS of all images do not fit, a
-    part of them is taken. SettingsError where that would be less than FEWEST_IMAGES.
+    n_threads: of PyTorch for one training. given: settings by name. If FEWEST_EPOCHS of all images do not fit, it uses
+    a part of them. Raises SettingsError if that part would have fewer than FEWEST_IMAGES.
     """
     n = images_of(look, given)
     timer, rungs = StepTimer(look, batch_size_for(n, given), device, n_threads, given), ladder(look, given)
@@ -86,7 +86,7 @@ def training_size(
         if most == n or most < FEWEST_IMAGES:
             needed_time = cost * (FEWEST_EPOCHS * n if n <= FEWEST_IMAGES else EPOCHS_OF_PART * FEWEST_IMAGES)
             times = math.ceil(10 * needed_time / max(seconds, 1e-9)) / 10
-            raise SettingsError(f"the budget is too short for one training: {times:.1f} times as long would do")
+            raise SettingsError(f"the budget is too short for one training; make it {times:.1f} times as long")
         n_val = min(most // 5, look.n_val or most)
         n, sizes = most, {"train_size": most - n_val, "val_size": n_val}
     epochs = given.get("epochs") or min(MOST_EPOCHS, int(seconds / (cost * n)))
@@ -99,7 +99,7 @@ def training_size(
 
 
 def images_of(look: Look, given: Mapping[str, Any]) -> int:
-    """How many images there are for training and validation."""
+    """Number of images for training and validation."""
     if "train_size" not in given:
         return look.n_train
     return min(look.n_train, given["train_size"] + given.get("val_size", look.n_val or look.n_train // 5))
@@ -136,7 +136,7 @@ def _reasons(
 
 
 def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
-    """Networks and sides from the cheapest to the dearest, without those that a given model or side excludes."""
+    """Networks and sides from the cheapest to the most expensive, without those that a given model or side excludes."""
     side, model = given.get("image_size"), given.get("model")
     sides = [side] if side else [one for one in SIDES if one <= look.side] or [SIDES[0]]
     if model is not None:
@@ -152,13 +152,13 @@ def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
 
 
 def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
-    """So many that an epoch has about STEPS_PER_EPOCH, of BATCH_SIZES; fewer for very few images."""
+    """The size in BATCH_SIZES for which an epoch has about STEPS_PER_EPOCH; smaller for very few images."""
     nearest = min(BATCH_SIZES, key=lambda one: abs(math.log(one * STEPS_PER_EPOCH / n_images)))
     return int(given.get("batch_size") or min(nearest, max(2, n_images // 3)))
 
 
 class StepTimer:
-    """Times training steps of one process, in single precision and in bfloat16, unless one of them is given."""
+    """Times training steps of one process, in single precision and in bfloat16, or only in the given one."""
 
     def __init__(
         self, look: Look, batch_size: int, device: torch.device, n_threads: int, given: Mapping[str, Any]
@@ -167,7 +167,7 @@ class StepTimer:
         self.n_classes, self._found = len(look.class_names), dict[Rung, dict[bool, float]]()
 
     def seconds(self, rung: Rung) -> float:
-        """Of a training step for each image, its augmentation included."""
+        """Seconds per image of a training step, including its augmentation."""
         if rung not in self._found:
             tried = [bool(self.given["fast"])] if "fast" in self.given else [False, True]
             with default_generators(self.device):
@@ -175,16 +175,16 @@ class StepTimer:
         return self._found[rung][self.is_fast(rung)]
 
     def is_fast(self, rung: Rung) -> bool:
-        """Whether bfloat16 is used: as given, or where it is worth it."""
+        """Whether to use bfloat16: as given, or if it is worth it."""
         return bool(self.given.get("fast", self.gain(rung) > WORTH_IT))
 
     def gain(self, rung: Rung) -> float:
-        """How many times as fast bfloat16 is; 1 where it was not tried."""
+        """How many times as fast bfloat16 is; 1 if it was not tried."""
         found = self._found[rung]
         return found[False] / found[True] if len(found) == 2 else 1.0
 
     def _timed(self, rung: Rung, is_fast: bool) -> float:
-        """By the shortest of a few steps after the first."""
+        """Time a few steps, without the first, and take the shortest."""
         (model, side), threads, seconds = rung, torch.get_num_threads(), list[float]()
         network = copy.deepcopy(self.given.get("network")) or build_model(
             model.partition(".")[0], self.n_classes, 0, side
@@ -206,7 +206,7 @@ class StepTimer:
                 try:
                     nn.functional.cross_entropy(forward(inputs), labels).backward()
                 except SettingsError:
-                    # A network of the user's own that cannot compute in bfloat16.
+                    # The user's own network cannot compute in bfloat16.
                     return math.inf
                 optimizer.step()
                 if self.device.type == "cuda":

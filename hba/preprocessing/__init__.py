@@ -48,18 +48,18 @@ BASELINES: Mapping[str, Baseline] = {
     "fashionmnist": Baseline(flip=True, crop_padding=4),
     "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
 }
-"""By dataset, at its own image size; scaled with the images. Images of all others are only standardized, because a flip
-or crop may not suit their labels.
+"""For each dataset, at its own image size; scaled with the images. All other images are only standardized, because a
+flip or crop may not suit their labels.
 """
 PHOTOGRAPHS = replace(BASELINES["cifar10"], cutout_size=0)
 """For photographs of any kind, at PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, without Cutout."""
 PHOTOGRAPHS_SIDE = 32
 STORED_PER_SIDE = 8 / 7
-"""By how much images are stored larger than the network takes them: 256 pixels for 224."""
+"""How much larger than the network's input images are stored: 256 pixels for 224."""
 
 
 def stored_side(side: int) -> int:
-    """Side in pixels to store images with, of which a network takes `side`."""
+    """Side in pixels at which images are stored for a network that takes `side`."""
     return round(side * STORED_PER_SIDE)
 
 
@@ -233,14 +233,14 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to (B, C, size, size).
 
     Bilinear without antialiasing, which makes little difference here: a crop is hardly ever reduced by more than the
-    8 / 7 by which images are stored larger than the network takes them. What lies outside of the box never counts.
+    8 / 7 by which images are stored larger than the network takes them. Pixels outside of the box have no influence.
     """
     height, width = images.shape[-2:]
     middles = (torch.arange(size, device=images.device) + 0.5) / size
     top, left, box_height, box_width = boxes.to(images.dtype).T[..., None]
 
     def places(start: Tensor, length: Tensor, full: int) -> Tensor:
-        """Where the result's pixels lie, (B, size), as grid_sample counts: from -1 to 1 between outer edges."""
+        """Places (B, size) of the result's pixels, in coordinates of grid_sample: -1 to 1 between outer edges."""
         pixels = (middles * length - 0.5).clamp(min=0).minimum(length - 1)
         return (2 * (start + pixels) + 1) / full - 1
 

@@ -1,1 +1,1 @@
-"""What is tuned beside operations: at the input of the network, inside of it, and in the loss."""
+"""Regularizers, which are tuned beside operations: at the network's input, inside of it, and in the loss."""

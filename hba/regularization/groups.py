@@ -21,16 +21,16 @@ from hba.regularization.regularizer import Hyperparameter, Place, Regularizer
 from hba.utils.text import unknown
 
 AUGMENTATION = "augmentation"
-"""Name in `tune` of the operations of the search space."""
+"""Name of the operations of the search space in `tune`."""
 DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
 LARGEST_RATE = 0.95
-"""STN, section 4.2; also in Delta-STN's code for images."""
+"""Largest dropout rate (STN, section 4.2; also in Delta-STN's code for images)."""
 INITIAL_RATE = 0.05
-"""For a network whose own rate is 0 (STN, sections 4.2 and 4.3)."""
+"""Initial dropout rate for a network whose own rate is 0 (STN, sections 4.2 and 4.3)."""
 LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
 """A range around common values: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
 INITIAL_WEIGHT_DECAY = 1e-5
-"""If the settings have none. The lower end of the range would hardly move."""
+"""If the settings have no weight decay. The lower end of the range would hardly move."""
 
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
@@ -40,7 +40,7 @@ def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
 
 
 def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
-    """On a log scale. It begins at the weight decay of the settings, limited to the range, or at the default one."""
+    """Weight decay on a log scale. It starts at the value of the settings, limited to the range, or at the default."""
     initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
     return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
 
@@ -49,7 +49,7 @@ def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: boo
     """SettingsError unless these are the dropout modules of the network; or, with may_be_some, some of them."""
     known = dropouts(network)
     if not set(names) <= set(known) or (len(set(names)) < len(known) and not may_be_some):
-        problem = f"the schedule has rates for the dropouts {', '.join(names)}, {type(network).__name__} has"
+        problem = f"the schedule has rates for the dropouts {', '.join(names)}, but {type(network).__name__} has"
         remedy = "train the model that was searched, or take schedule.without_regularizers() in Python"
         raise SettingsError(f"{problem} {', '.join(known) or 'none'}: {remedy}")
 
@@ -84,9 +84,9 @@ def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Te
 def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
     """Activation regularisation, and its temporal kind, of each column of a passage (B,).
 
-    alpha (B,) times the mean square of what dropout leaves of the last layer's states (B, T, H), and beta (B,) times
-    the mean square of how far the states (B, T, H) move from word to word. T is at least 2. Ref: Merity et al. 2017,
-    whose means of squares these are; STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
+    alpha (B,) times the mean square of the last layer's states (B, T, H) after dropout, plus beta (B,) times the mean
+    square of the change of the states (B, T, H) from word to word. T is at least 2. Ref: Merity et al. 2017, with the
+    same means of squares; STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
     """
     moved = states[:, 1:] - states[:, :-1]
     return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(dim=(1, 2))
@@ -102,7 +102,7 @@ _BUILT_IN = (
     Regularizer("activation", _ACTIVATION, "states", activation),
 )
 REGULARIZERS = {one.name: one for one in _BUILT_IN}
-"""By name; those that are registered come last."""
+"""By name; registered ones come last."""
 
 
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
@@ -154,8 +154,8 @@ def hyperparameters_of(
 ) -> tuple[Hyperparameter, ...]:
     """The hyperparameters of the named groups, in the order of the names.
 
-    Of dropout, one for each module, `dropout.<module>`, which begins at the module's rate if that is not 0.
-    weight_decay: of the settings, where its search begins. Raises SettingsError for dropout if the network has none.
+    Dropout has one for each module, `dropout.<module>`, which starts at the module's rate if that is not 0.
+    weight_decay: of the settings, the initial value. Raises SettingsError for dropout if the network has none.
     """
     found: list[Hyperparameter] = []
     for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
@@ -181,9 +181,9 @@ class Regularization:
 
     @cached_property
     def members(self) -> Mapping[str, Mapping[str, tuple[int, Hyperparameter]]]:
-        """By the name of a regularizer, its hyperparameters with their columns by own name.
+        """For each regularizer, by name, its hyperparameters with their columns, by own name.
 
-        Raises SettingsError for a regularizer of which the space has only a part.
+        Raises SettingsError if the space has only some hyperparameters of a regularizer.
         """
         found: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
         for column, one in enumerate(self.hyperparameters, self.first):
@@ -211,13 +211,13 @@ class Regularization:
         return tuple(column for column, one in numbered if acts_on_images(one.name))
 
     def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input (B, C, H, W)."""
+        """Apply the regularizers of the network's input (B, C, H, W)."""
         for regularizer, own in self._at("inputs", values, len(images)):
             images = regularizer(images, generator, **own)
         return images
 
     def penalty(self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor) -> Tensor:
-        """The mean () over the images of what is added to the loss besides weight decay.
+        """The mean () over the images of all terms that are added to the loss, except weight decay.
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
@@ -233,7 +233,7 @@ class Regularization:
         return any(find_regularizer(name).place in ("loss", "states") for name in self.members)
 
     def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
-        """Set the dropout rates of a network and the weight decay of its optimizer to a row of values by name."""
+        """Set the dropout rates of a network and the weight decay of its optimizer to the values in `row`, by name."""
         for name in self.dropout_columns:
             network.get_submodule(name).p = row[f"{DROPOUT}.{name}"]  # type: ignore[assignment]
         for group in optimizer.param_groups if optimizer is not None and WEIGHT_DECAY in row else ():

@@ -20,11 +20,11 @@ LARGEST_LOGIT = 5.0
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """A number that a search moves. Its position in its range is the sigmoid of a logit, as for operations.
+    """A number that a search tunes. Its position in its range is the sigmoid of a logit, as for operations.
 
-    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and where a search begins, in natural
-    units. scale: `log` spreads the range by its logarithm. whole: whether it is rounded to the nearest whole number
-    when it acts; what is searched and saved is not rounded. unit: for display; None without one.
+    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and the initial value, in natural
+    units. scale: linear, or `log` for a logarithmic range. whole: whether it is rounded to the nearest whole number
+    when it acts; searched and saved values are not rounded. unit: for display; None without one.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Hyperparameter:
         is_range = 0 < self.high - self.low < math.inf and self.low <= self.initial <= self.high
         is_scale = self.scale == "linear" or (self.scale == "log" and self.low > 0)
         if not (all(self.name.split(".")) and is_range and is_scale):
-            range_ = "a finite range that ascends and holds its initial value, and a scale, linear, or log above 0"
-            raise SettingsError(f"a hyperparameter must have a name of words with dots between, {range_}; got {self}")
+            range_ = "a finite ascending range that holds its initial value, and a scale, linear, or log above 0"
+            raise SettingsError(f"a hyperparameter must have a name of words separated by dots, {range_}; got {self}")
 
     @property
     def group(self) -> str:
@@ -65,7 +65,7 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class Regularizer:
-    """A group of hyperparameters. Its name is the first word of theirs; `tune` writes it with dashes for `_`.
+    """A group of hyperparameters, whose names begin with its name. In `tune`, its name has dashes instead of `_`.
 
     place      function                                      acts on
     inputs     f(images, generator, **values) -> images      the network's input, standardized
@@ -74,8 +74,8 @@ class Regularizer:
                                                              after its last layer, before and after dropout
     network    none                                          the network (dropout, weight_decay; built-in only)
 
-    values: by own name, one number for each image (B,), in natural units, on the device. What changes images in [0, 1]
-    is an operation: hba.register_operation.
+    values: by own name, one number for each image (B,), in natural units, on the device. To change images in [0, 1],
+    register an operation with hba.register_operation.
     """
 
     name: str

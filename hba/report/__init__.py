@@ -1,1 +1,1 @@
-"""What was found, told: sentences that commands print, and the report of a run."""
+"""Reports: the sentences that commands print, and the HTML page of a run."""

@@ -1,4 +1,4 @@
-"""The answer of an evaluation: what to use and how sure that is, in the words of a colleague."""
+"""The answer of an evaluation: what to use, and how sure that is, in plain words."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,22 @@ from hba.utils.text import CONFIDENCE, counted, duration
 
 ALMOST_SURELY, PROBABLY = 0.99, 0.9
 MOST_TIMES, SEEDS_AFTER_ONE = 5, 5
-"""A next step has at most so many times the seeds of the evaluation, and so many after a single one."""
+"""Largest next step, as a multiple of the evaluation's seeds, and number of seeds to advise after a single one."""
 WORDS = {
     **{"schedule": "the schedule", "search": "the policy that the search found", "none": "no augmentation"},
     **{"randaugment": "RandAugment", "trivialaugment": "TrivialAugment", "autoaugment": "AutoAugment"},
 }
-"""Of rows that a sentence does not call by their names."""
+"""Words for rows that a sentence does not call by their names."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an evaluation says about its first row.
+    """The answer of an evaluation about its first row.
 
-    sentence: advice; str() returns it. kind: the first row against the best other one, as in the verdict, but "no
-    difference shown" also where the test images are too few. probabilities: by other row, that the first row's true
-    error is lower, as CrossedDifference has it; rows without a spread are missing. next_step: a command and its time,
-    where more seeds would help.
+    sentence: the advice; str() returns it. kind: the first row compared with the best other one, as in the verdict, but
+    "no difference shown" also if there are too few test images. probabilities: for each other row, the probability that
+    the first row's true error is lower (see CrossedDifference); rows in which nothing varies are missing. next_step: a
+    command and its time, if more seeds would help.
     """
 
     sentence: str
@@ -42,7 +42,7 @@ class Answer:
 
 
 class _Row(NamedTuple):
-    """balanced: the error as the mean over classes. how: the first row compared with it, empty for no difference."""
+    """balanced: the mean error over classes. how: the first row compared with this row, empty for no difference."""
 
     words: str
     is_searched: bool
@@ -61,18 +61,18 @@ def answer(
     """Compare the first row with all others that have the same seeds, and say which one to use.
 
     results: an EvaluationResult. names: words for rows, such as {"policy": "the policy that the search found"}.
-    command: to which the next step adds `--resume --seeds N`. None before the first training.
+    command: the next step is this command with `--resume --seeds N`. Returns None before the first training.
 
-    "almost surely" stands for a probability of 0.99 or more, "probably" for 0.9 or more. The best of n other rows was
-    picked by the same numbers, so being worse than it is held against 1 - n (1 - probability). A single seed shows no
-    difference.
+    "almost surely" stands for a probability of 0.99 or more, "probably" for 0.9 or more. The best of n other rows is
+    chosen by the same numbers, so for "worse" than it, the probability is 1 - n (1 - probability). A single seed shows
+    no difference.
     """
     first, verdict = results.rows[0], results.verdict
     if verdict is None:
         text = f"{first.mean or 0:.1f} % test error; nothing to compare with."
         return None if first.mean is None else Answer(text, "no difference shown", {})
     rows = {row.name: row for row in results.rows}
-    # Trainings side by side may end in any order: rows with as many seeds can have others.
+    # Parallel trainings may end in any order, so rows with equally many seeds may have different ones.
     seeds = sorted({*first.seeds} & {*rows[verdict.against].seeds})
     same = [name for name, row in rows.items() if sorted({*first.seeds} & {*row.seeds}) == seeds]
     compared = [name for name, one in results.differences.items() if one and name in same]
@@ -120,12 +120,12 @@ def _crossed(results: Any, first: Any, other: Any, seeds: Sequence[int]) -> Cros
 
 
 def _how(p: float, what: str) -> str:
-    """Nothing where p is not large enough."""
+    """`almost surely better`, for example; empty if p is too small."""
     return "" if p < PROBABLY else f"{'almost surely' if p >= ALMOST_SURELY else 'probably'} {what}"
 
 
 def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds: str, images: str) -> str:
-    """What to use, with the errors of the rows, and how sure that is."""
+    """The advice: which row to use, the errors of the rows, and how sure the advice is."""
     parts, is_none = [f"{one.error:.1f} % {one.with_it}" for one in shown], this.words == WORDS["none"]
     errors = f"{this.error:.1f} % test error, {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"
     each = [f"{one.how} than {one.words}" if one.how else f"no difference to {one.words} shown" for one in shown]
@@ -154,7 +154,7 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
 
 
 def _on_classes(first: Any, this: _Row, best: _Row) -> list[str]:
-    """The error as the mean over the classes where these are uneven, and whether it says the opposite."""
+    """A sentence on the mean error over classes if these are uneven, and whether it contradicts the error."""
     if this.balanced is None or best.balanced is None or not first.is_uneven:
         return []
     is_opposite = (this.error - best.error) * (this.balanced - best.balanced) < 0

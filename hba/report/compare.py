@@ -1,4 +1,4 @@
-"""Runs side by side: which settings differ, and what was found."""
+"""Comparison of runs: the settings that differ, and the results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search n
 SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
 
 Cells = Mapping[str, str]
-"""What one run has, by the name of a table's row."""
+"""Cells of one run, by the name of the row in a table."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs, by names that tell them apart."""
+    """Runs to compare, by name."""
 
     runs: Mapping[str, Run]
 
     def tables(self) -> Mapping[str, Table]:
-        """By title, a column for each run; those without a row are left out."""
+        """Tables by title, with a column for each run, without empty tables."""
         settings = self._table(_settings, "-")
         found = {
             SETTINGS: settings._replace(rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)),
@@ -40,7 +40,7 @@ class Comparison:
         return {title: table for title, table in found.items() if table.rows}
 
     def _table(self, of_run: Callable[[Run], Cells], missing: str = "", corner: str = "") -> Table:
-        """A row for each name that a run has something of, in the order of their first mention."""
+        """A table with a row for each name in the cells of any run, in the order of their first mention."""
         cells = [of_run(run) for run in self.runs.values()]
         names = dict.fromkeys(name for found in cells for name in found)
         rows = tuple((name, *(found.get(name, missing) for found in cells)) for name in names)
@@ -48,24 +48,24 @@ class Comparison:
 
 
 def compare(*runs: str | Path) -> Comparison:
-    """Folders of searches and evaluations side by side.
+    """Compare runs: folders of searches and evaluations.
 
-    Raises SettingsError for none, RunError for a folder that holds no run, and where its files are broken.
+    Raises SettingsError without a folder, and RunError if a folder contains no run or its files are broken.
     """
     if not runs:
-        raise SettingsError("compare needs at least one run, the folder of a search or an evaluation")
+        raise SettingsError("compare needs at least one run: the folder of a search or an evaluation")
     return Comparison({str(folder): Run.read(folder) for folder in runs})
 
 
 def _settings(run: Run) -> Cells:
-    """Of the search, and of the evaluation by names that say so; a dash where a run lacks one."""
+    """Settings of the search, and of the evaluation with `(evaluation)` in their names."""
     of_search = {} if run.search is None else settings_facts(run.search.settings)
     of_evaluation = {} if run.results is None else settings_facts(run.results.settings)
     return of_search | {f"{name} (evaluation)": text for name, text in of_evaluation.items()}
 
 
 def _validation(run: Run) -> Cells:
-    """Loss and error after the last epoch that was validated; not of a race, which has many networks."""
+    """Loss and error after the last epoch with a validation; empty for a race, which has many networks."""
     losses = {} if run.search is None else run.search.measured("val_loss")
     if run.search is None or not losses or leg_ends(run.search.schedule.provenance):
         return {}
@@ -76,7 +76,7 @@ def _validation(run: Run) -> Cells:
 
 
 def _test_errors(run: Run) -> Cells:
-    """Each row's mean error, and loss where it was kept, and the schedule's difference to it."""
+    """Mean error of each row, its loss if it was stored, and the schedule's difference to it."""
     if (results := run.results) is None:
         return {}
     found = {"an error is": results.error} if results.error else {}
@@ -90,7 +90,7 @@ def _test_errors(run: Run) -> Cells:
 
 
 def _operations(run: Run) -> Cells:
-    """Share of images, probability and magnitude of each operation, as means over its copies, or each copy's."""
+    """Share of images, probability and magnitude of each operation: means over its copies, or one of each copy."""
     if run.schedule is None:
         return {}
     last, found = run.schedule.epochs - 1, {}
@@ -103,6 +103,6 @@ def _operations(run: Run) -> Cells:
 
 
 def _regularizers(run: Run) -> Cells:
-    """The value of each in its unit."""
+    """The value of each regularizer in its unit."""
     found = () if run.schedule is None else summarize_regularizers(run.schedule)
     return {one.hyperparameter.name: f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip() for one in found}

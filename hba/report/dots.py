@@ -1,4 +1,4 @@
-"""Dot plots that are tables of the page: of each row a number and its interval, on a common scale and in words."""
+"""Dot plots, which are tables of the page: for each row, a number and its interval, on a common scale and in words."""
 
 import math
 import statistics
@@ -12,9 +12,9 @@ from hba.utils.text import counted
 
 
 class Row(NamedTuple):
-    """number, low, high: on the scale. each: further numbers, small dots. shown, words: what the table says.
+    """A row of a dot plot. number, low, high: on the scale. each: more numbers, as small dots. shown, words: its text.
 
-    is_marked: the row that the others are compared with, or that was taken.
+    is_marked: whether the others are compared with this row, or it was chosen.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 class Dots(NamedTuple):
-    """heading: of the numbers. line: where all rows are compared. low, high: the ends of the scale."""
+    """A dot plot. heading: of the numbers. line: the number to compare with. low, high: the ends of the scale."""
 
     heading: str
     rows: tuple[Row, ...]
@@ -38,7 +38,7 @@ class Dots(NamedTuple):
 
     @staticmethod
     def of(rows: Sequence[Row], heading: str, line: float, least: float) -> "Dots":
-        """Wide enough for all numbers, and at least so wide; intervals may reach as far again to either side."""
+        """Choose a scale for all numbers, at least `least` wide. Intervals may double its width on each side."""
         numbers = [*(one.number for one in rows), *(other for one in rows for other in one.each), line]
         width = max(max(numbers) - min(numbers), least)
         low = max(min(numbers) - width, min([*numbers, *(one.low for one in rows)])) - 0.1 * width
@@ -47,7 +47,7 @@ class Dots(NamedTuple):
 
     @property
     def ticks(self) -> list[float]:
-        """About five round numbers between both ends."""
+        """About five round numbers between the ends."""
         rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
@@ -55,9 +55,9 @@ class Dots(NamedTuple):
 
 
 def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Dots | None:
-    """Mean errors, the first row's first, then the least; the intervals are those of the differences to the first row.
+    """Mean errors: the first row, then the others from the lowest. Intervals are of the differences to the first row.
 
-    measure: the test error, or the balanced accuracy, of which the balanced error is shown. None without a number.
+    measure: the test error, or the balanced accuracy, which is shown as the balanced error. None without a number.
     """
     sign, base = (1, 0) if measure == "test_error" else (-1, 100)
     errors = {
@@ -71,7 +71,7 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
         if of_row:
             number = statistics.fmean(of_row.values())
             above = None if of_row is first else PairedDifference.of(of_row, minus=first)
-            # From the line on, so that a bar that leaves the line out is a difference that is shown.
+            # Around the line, so that a bar that does not cross the line means that there is a difference.
             low, high = (line + end for end in above.interval) if above and above.interval else (number, number)
             each = tuple(of_row.values()) if len(of_row) > 1 else ()
             words = "" if above is None else _in_words(above)
@@ -81,13 +81,13 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
 
 
 def _in_words(above: PairedDifference) -> str:
-    """`2.1 points higher (0.4 to 3.8)`; where zero is between the ends, each says its side."""
+    """`2.1 points higher (0.4 to 3.8)`; if zero lies between the ends, each says `lower` or `higher`."""
     size = f"{abs(above.mean):.1f} points {'higher' if above.mean > 0 else 'lower'}" if above.mean else "no difference"
     return f"{size} ({above.between(1)})" if above.interval else size
 
 
 def race_dots(found: RaceFindings) -> dict[str, Dots]:
-    """Of symmetries and of forks, with what is taken marked; bars reach one standard error to either side."""
+    """Dot plots of symmetries and forks, with the chosen ones marked. Bars are one standard error on each side."""
     made = {}
     for kind, measured, taken, scale, form, heading, line, least in (
         ("symmetries", found.symmetries, found.taken, 100, "{:z.0f} %", "lost", 100 * found.largest_gap, 10.0),
@@ -97,7 +97,7 @@ def race_dots(found: RaceFindings) -> dict[str, Dots]:
         for name, (number, error) in measured.items():
             if math.isfinite(number + error):
                 ends = (scale * (number - error), scale * (number + error))
-                # Blanks that no line breaks at.
+                # Non-breaking spaces.
                 words = f"± {form.format(scale * error).removeprefix('+')}".replace(" ", "\xa0")
                 shown = form.format(scale * number)
                 rows.append(Row(name, scale * number, *ends, shown, words, is_marked=name in taken))
@@ -107,7 +107,7 @@ def race_dots(found: RaceFindings) -> dict[str, Dots]:
 
 
 def contest_dots(rows: Sequence[Mapping[str, Any]], chosen: object) -> Dots | None:
-    """Mean calibrated validation losses of a contest, the least first, and validation errors in words."""
+    """Mean calibrated validation losses of a contest, from the lowest, with validation errors in words."""
     found = []
     for row in rows:
         losses = [loss for loss in row["losses"].values() if math.isfinite(loss)]

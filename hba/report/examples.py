@@ -1,4 +1,4 @@
-"""Pictures of what a policy does to images of a run: each operation by itself, and all of them together."""
+"""Pictures of a policy's effect on images of a run: of each operation alone, and of all together."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,11 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import copies_of, reach
 
 LEAST_SHARE = 0.03
-"""Of the images that an operation must reach to be shown."""
+"""Share of images to which an operation must be applied to be shown."""
 N_DRAWN, N_RANKED = 4096, 41
-"""Draws of the policy, and draws of an operation of which a typical and a strong one are shown."""
+"""Number of draws of the policy, and of draws of an operation to choose a typical and a strong one from."""
 STRONG = 0.9
-"""One in ten draws is stronger."""
+"""Quantile of a strong draw: one in ten draws is stronger."""
 N_TOGETHER = 6
 IN_WORDS = {
     **{1.0: "all {}", 0.96: "nearly all {}", 0.9: "nine in ten {}", 0.8: "four in five {}", 0.75: "three in four {}"},
@@ -33,7 +33,7 @@ IN_WORDS = {
 
 
 class Picture(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. label: of what it shows. note: what made it, if anything is to be said."""
+    """image: float (C, H, W) in [0, 1]. label: its caption. note: the magnitude, or another remark; may be empty."""
 
     label: str
     image: Tensor
@@ -41,10 +41,10 @@ class Picture(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One operation on one image: the original, a typical and a strong draw, the latter if it differs.
+    """An operation on an image: the original, a typical draw, and a strong one if it differs.
 
-    reached: the share of images in words. detail: the same as a number, and of an operation that draws its change from
-    a largest one, that.
+    reached: the share of images in words. detail: the share as a number, and the largest change if the operation draws
+    its own change.
     """
 
     name: str
@@ -61,7 +61,7 @@ def in_words(share: float, things: str = "images") -> str:
 
 
 def operation_examples(schedule: Schedule, samples: Samples, native: Samples | None) -> Iterator[Example]:
-    """Of the operations that reach more than LEAST_SHARE of the images in the last epoch, what reaches most first."""
+    """Examples of operations on more than LEAST_SHARE of the images in the last epoch, from the most frequent one."""
     schedule, large = _for_channels(schedule, samples), native or samples
     policy = schedule.without_regularizers().policy(schedule.epochs - 1)
     draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
@@ -85,16 +85,16 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
 
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
-    """With a fill of as many numbers as the samples have channels, which are the first ones of the images."""
+    """The schedule with a fill for the channels of the samples, which are the first channels of the images."""
     if len(schedule.fill) > 1:
         return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
     return schedule
 
 
 def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample, image: Tensor) -> BatchSample:
-    """Two draws of an operation by itself, or one for a symmetry: the median, and one with one in ten above it.
+    """Two draws of an operation alone, or one for a symmetry: the median draw, and one that only one in ten exceeds.
 
-    Of operations on the walk by their magnitude, of others by how much they change the image (C, H, W), uint8.
+    Draws are ranked by magnitude on the walk; others by how much they change the image (C, H, W), uint8.
     """
     slots = [number for number, slot in enumerate(policy.space.slots) if slot.operation.name == operation.name]
     images, steps = torch.isin(draw.slots, torch.tensor(slots)).nonzero()[:N_RANKED].unbind(1)
@@ -126,7 +126,7 @@ def _changed(policy: Policy, operation: Operation, chosen: BatchSample, image: T
 
 
 def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: int) -> list[Picture]:
-    """The next image of another class, and the two mixed by the median of the larger share; nothing for alpha 0."""
+    """The next image of another class, and a mixture with the median of the larger share; empty for an alpha of 0."""
     alpha, names = float(copies_of(schedule, operation, "magnitude")[-1, 0]), samples.class_names
     if alpha <= 0:
         return []
@@ -149,8 +149,8 @@ def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: i
 def together(
     schedule: Schedule, samples: Samples, native: Samples | None
 ) -> list[tuple[str, str, Tensor, Tensor | None]]:
-    """N_TOGETHER images as `hba apply` augments them in the last epoch: class, operations, image, and the same image by
-    the same draws at the training size, where it has another one.
+    """N_TOGETHER images as `hba apply` augments them in the last epoch: class, operations, image, and the image at the
+    training size with the same draws, if its size differs.
     """
     schedule = _for_channels(schedule, samples)
     chosen = [number % len(samples.images) for number in range(N_TOGETHER)]

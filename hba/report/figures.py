@@ -1,7 +1,7 @@
-"""Figures of a page: matplotlib's SVG, put into the page itself.
+"""Figures of a page: matplotlib's SVG, embedded in the page.
 
-Matplotlib writes each colour as a number. Those of VARIABLES become variables of page.css, so that a figure follows the
-page from light to dark. Texts stay texts, in the page's font. Matplotlib is imported when the first figure is drawn.
+Matplotlib writes each colour as a number. Colours in VARIABLES become variables of page.css, so that figures follow the
+page's light or dark mode. Text remains text, in the page's font. Matplotlib is imported for the first figure.
 """
 
 import base64
@@ -29,7 +29,7 @@ VARIABLES: Mapping[str, str] = {
     **{INK: "ink", MUTED: "muted", RULE: "rule", BETTER: "better", WORSE: "worse"},
     **{color: kind for kind, color in COLORS.items()},
 }
-"""The variable of page.css for each colour that is drawn."""
+"""The variable of page.css for each colour in figures."""
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.edgecolor": RULE,
@@ -39,26 +39,26 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.3,
     "legend.frameon": False,
     "svg.fonttype": "none",
-    # Without it, names in the file are random.
+    # Without a salt, names in the file are random.
     "svg.hashsalt": "hba",
 }
 
 
 def svg(draw: Callable[["Figure"], None], description: str, width: float, height: float) -> Markup:
-    """One figure of that size in inches, for the page. description: what it shows, for those who do not see it."""
+    """A figure for the page, with its size in inches. description: a text alternative for screen readers."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     written = io.StringIO()
     with rc_context(STYLE), warnings.catch_warnings():
-        # Glyphs that matplotlib's font lacks are drawn by the browser.
+        # The browser draws glyphs that matplotlib's font lacks.
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(width, height))
         draw(figure)
         figure.savefig(written, format="svg", transparent=True)
     text = written.getvalue()
     text = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :])
-    # Names of groups come again in the next figure of the page.
+    # Names of groups would repeat in the next figure of the page.
     text = re.sub(r'<g id="[^"]*"', "<g", text.partition(">")[2])
     # Two decimals of a point are enough for any screen.
     text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
@@ -68,10 +68,10 @@ def svg(draw: Callable[["Figure"], None], description: str, width: float, height
 
 
 def panel_figure(panel: Panel, n_epochs: int) -> Markup:
-    """A small figure with few ticks; the page names the panel and its units in words above it."""
+    """A small figure of a panel with few ticks; the page shows the name and the units above it."""
 
     def draw(figure: "Figure") -> None:
-        # Fixed margins take a fraction of the time of a layout by the size of the texts.
+        # Fixed margins are much faster than a layout that measures the texts.
         is_regularizer = panel.ends[0][0] == "regularizer"
         figure.subplots_adjust(0.23 if is_regularizer else 0.13, 0.14, 0.97 if is_regularizer else 0.86, 0.96)
         panel.draw(figure.subplots())
@@ -86,7 +86,7 @@ def panel_figure(panel: Panel, n_epochs: int) -> Markup:
 
 
 def picture(image: Tensor) -> str:
-    """An image (C, H, W), float in [0, 1], as a data URL: PNG for one whose pixels can be seen, else JPEG."""
+    """An image (C, H, W), float in [0, 1], as a data URL: PNG if its pixels are visible, else JPEG."""
     if max(image.shape) > LARGEST_NATIVE:
         image = TF.resize(image, [LARGEST_NATIVE], max_size=LARGEST_NATIVE + 1)
     kind = "png" if is_pixelated(image) else "jpeg"
@@ -96,16 +96,16 @@ def picture(image: Tensor) -> str:
 
 
 def is_pixelated(image: Tensor) -> bool:
-    """Whether the pixels of an image are shown as squares, which is for sides of at most 64 pixels."""
+    """Whether to show the pixels of an image as squares: for sides of at most 64 pixels."""
     return max(image.shape) <= 64
 
 
 def metrics_figure(
     title: str, lines: Mapping[str, Mapping[int, float]], digits: int, ends: Sequence[int] = ()
 ) -> Markup:
-    """Lines over epochs by name, with dots where they were measured in some epochs only.
+    """Lines over epochs, by name, with dots if only some epochs were measured.
 
-    ends: the last epochs of the legs of a search, after which the lines begin anew.
+    ends: the last epoch of each leg of a search, after which the lines start again.
     """
 
     def draw(figure: "Figure") -> None:

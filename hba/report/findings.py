@@ -1,4 +1,4 @@
-"""Sentences and rows about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
+"""Sentences and tables about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,10 +18,9 @@ from hba.utils.text import count_of, counted, number_of, percent
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
-    """The command that evaluates a schedule, in words.
+    """The words of the command that evaluates a schedule.
 
-    A training has no validation loss for a plateau schedule of the learning rate to wait for, so a step schedule takes
-    its place.
+    A training has no validation loss for a learning rate schedule of the kind plateau, so a step schedule replaces it.
     """
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
@@ -31,7 +30,7 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
 
 
 def policy_table(schedule: Schedule) -> Table:
-    """The operations that a schedule applies in its last epoch, as means over copies, there and in its first."""
+    """The operations that a schedule applies in its last epoch, with means over copies in the first and the last."""
     last = schedule.epochs - 1
     shares, rows = reach(schedule, last).shares, []
     for one in summarize(schedule, (0, last)):
@@ -44,22 +43,22 @@ def policy_table(schedule: Schedule) -> Table:
 
 
 def _moved(ends: Iterable[str]) -> str:
-    """A number at the beginning and at the end, once if it is the same; nothing for none."""
+    """A number at the beginning and at the end, only once if they are equal; empty without numbers."""
     return " -> ".join(dict.fromkeys(ends))
 
 
 def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
-    """The share of images that get an operation, or of batches that it mixes, which says so."""
+    """The share of images that get an operation, or the share of batches that it mixes."""
     return share(shares[operation.name]) + (" of batches" if operation.stage == MIXING else "")
 
 
 def of_walk(space: SearchSpace) -> str:
-    """` of the walk`, where there are operations of other stages."""
+    """` of the walk` if there are operations of other stages, else nothing."""
     return " of the walk" if space.has_stages else ""
 
 
 def regularizer_table(schedule: Schedule) -> Table:
-    """Each regularizer: where the search began, its values at key epochs, and its unit if any."""
+    """Each regularizer: its start in the search, its values at key epochs, and its unit if any."""
     epochs, rows = key_epochs(schedule), []
     for one in summarize_regularizers(schedule):
         values = [f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))]
@@ -69,8 +68,8 @@ def regularizer_table(schedule: Schedule) -> Table:
 
 
 def schedule_lines(schedule: Schedule) -> list[str]:
-    """What a race has found, what an image gets in the last epoch, how the number of operations and the spread were
-    found, and the error of the search network, as far as the schedule has them.
+    """Sentences on the results of a race, what an image gets in the last epoch, the searched number of operations, the
+    spread, and the error of the search network, if the schedule has them.
     """
     space, origin = schedule.space, schedule.provenance
     race = RaceFindings.of(origin)
@@ -84,21 +83,21 @@ def schedule_lines(schedule: Schedule) -> list[str]:
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
         found.append(
-            f"Operations{of_walk(space)} per image are searched too; the shares of images that get {numbers}: {shares}."
+            f"The number of operations{of_walk(space)} is searched too; images that get {numbers} of them: {shares}."
         )
     if schedule.spread.any():
         found.append(
-            f"Spread: up to {schedule.spread.max():.3g}. Every image draws numbers of its own around the schedule's; "
+            f"Spread: up to {schedule.spread.max():.3g}. Every image draws its own values around the schedule's; "
             "the spread is the standard deviation of their logits."
         )
     for epoch, value in network_measured(origin).items():
         name = f"Validation error{error_in_words(error_definition(origin))} of the search network"
-        found.append(f"{name}: {percent(value)} after epoch {epoch}. It is not that of a training with the schedule.")
+        found.append(f"{name}: {percent(value)} after epoch {epoch}. A training with the schedule has another error.")
     return found
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
-    """How many operations an image gets at an epoch (from 0), and how many batches are mixed, if any."""
+    """Sentences on how many operations an image gets in an epoch (from 0), and on the share of mixed batches."""
     space, (shares, numbers) = schedule.space, reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
     staged = [shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)]
@@ -106,7 +105,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     if not space.walk or numbers[0] == 1:
         got = f"{sum(staged):.2f} operations on average"
     elif sum(staged) > 0:
-        got += f", and {sum(staged):.2f} of the other stages"
+        got += f", and {sum(staged):.2f} operations of other stages"
     none = numbers[0] * math.prod(1 - one for one in staged)
     found = [f"An image gets {got}; {100 * none:.0f} % of the images get none."] if space.acts_on_images else []
     mixed = sum(shares[one.name] for one in space.mixing)
@@ -116,7 +115,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     """Validation error in percent of the search network after its last epoch, by that epoch, counted from 1.
 
-    Empty where the provenance, which may come from elsewhere, does not have it, and for a race, which has many.
+    Empty if the provenance, which may come from elsewhere, has none, and for a race, which has many networks.
     """
     if "legs" in provenance:
         return {}
@@ -126,6 +125,6 @@ def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
 
 
 def error_definition(provenance: Mapping[str, Any]) -> str | None:
-    """How the error is defined, where it is not the share of wrong answers."""
+    """The definition of the error, if it is not the share of wrong answers."""
     found = provenance.get("error")
     return found if isinstance(found, str) else None

@@ -1,4 +1,4 @@
-"""What searches that differ only by their seed have in common: means over seeds, and how far they are apart."""
+"""Statistics of searches that differ only in their seed: means over seeds, and how much the searches agree."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ class Over:
 
     @staticmethod
     def of(values: Sequence[float]) -> "Over":
-        """Of at least two."""
+        """From at least two values."""
         return Over(statistics.fmean(values), statistics.stdev(values), interval_of_mean(values), tuple(values))
 
 
 @dataclass(frozen=True)
 class OperationOverSeeds:
-    """One operation in the last epoch, its copies together. share: of images, in [0, 1], of batches in the stage
-    mixing. probability_moved: since the search began. magnitude: in `unit`, None where it has none.
+    """An operation in the last epoch, over all its copies. share: of images, in [0, 1]; of batches in the stage mixing.
+    probability_moved: since the search began. magnitude: in `unit`; None without magnitude.
     """
 
     name: str
@@ -54,10 +54,10 @@ class OperationOverSeeds:
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """schedules: by seed, at least two, of one search space. operations: what reaches most images first.
+    """schedules: by seed, at least two, of one search space. operations: sorted by share of images, largest first.
 
-    regularizers: values in the last epoch, by name. val_error_percent: of the search networks; None where not all say
-    it. left_out: folders of searches that have not ended.
+    regularizers: values in the last epoch, by name. val_error_percent: of the search networks; None if any lacks it.
+    left_out: folders of searches that have not ended.
     """
 
     schedules: Mapping[int, Schedule]
@@ -68,7 +68,7 @@ class OverSeeds:
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
-        """The searches in a folder that have ended. RunError where these are fewer than two."""
+        """Read the searches in a folder that have ended. Raises RunError if there are fewer than two."""
         files = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
         found = {seed: Schedule.load(path) for seed, path in files.items() if path.exists()}
         schedules = {seed: schedule for seed, schedule in found.items() if _has_ended(schedule)}
@@ -79,7 +79,7 @@ class OverSeeds:
 
     @staticmethod
     def of(schedules: Mapping[int, Schedule], left_out: tuple[str, ...] = ()) -> "OverSeeds":
-        """RunError where they are not of one search space and of one length."""
+        """Combine schedules. Raises RunError unless they have the same search space and the same length."""
         found = list(schedules.values())
         if len({(one.space.names, one.epochs) for one in found}) > 1:
             raise RunError("schedules that are combined must have the same search space and the same number of epochs")
@@ -93,9 +93,9 @@ class OverSeeds:
 
     @property
     def agreement(self) -> float | None:
-        """How alike the searches moved the probabilities of operations, compared by their order: Spearman's
-        correlation, the mean over all pairs of seeds. 1 is the same order, 0 what chance gives; None for fewer than
-        three operations, and where a search moved none.
+        """How much the searches agree in how they moved the probabilities of operations: Spearman's correlation, as the
+        mean over all pairs of seeds. 1 is the same order, 0 is chance. None for fewer than three operations, and if a
+        search moved none.
         """
         from scipy.stats import rankdata
 
@@ -107,20 +107,20 @@ class OverSeeds:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What a person should take from it."""
+        """The conclusions, as sentences."""
         found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
         races = {seed: RaceFindings.of(one.provenance) for seed, one in self.schedules.items()}
         found += [f"Seed {seed} {race.takes}." for seed, race in races.items() if race is not None]
         if self.agreement is not None:
             found.append(
-                f"{counted(len(self.schedules), 'search', 'searches')} moved the probabilities of operations alike by "
-                f"{self.agreement:.2f} (Spearman's correlation; 1 is the same order, 0 is chance)."
+                f"{counted(len(self.schedules), 'search', 'searches')} agree by {self.agreement:.2f} in how they moved "
+                "the probabilities of operations (Spearman's correlation; 1 is the same order, 0 is chance)."
             )
         if self.operations and None in races.values():
             alike = ", ".join(one.name for one in self.operations if one.moved_alike) or "none"
             found.append(
-                "Probabilities that moved by more than seeds differ (95 % intervals, each by itself): "
-                f"{alike}; what became of the others may be chance."
+                "Probabilities that moved by more than seeds differ (separate 95 % intervals): "
+                f"{alike}; the changes of the others may be chance."
             )
         return tuple(found)
 

@@ -1,4 +1,4 @@
-"""report.html: one page of what a run found, from the files of its folder alone."""
+"""report.html: the page of a run, made only from the files of its folder."""
 
 import shlex
 import warnings
@@ -25,14 +25,14 @@ from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
 SIGNS = {"better": "✓", "no difference shown": "≈", "worse": "✗", "not compared yet": "?"}
-"""Of the kinds of answers, beside their colour."""
+"""Sign of each kind of answer, in addition to its colour."""
 
 
 def write_report(run: str | Path) -> Path:
-    """Write report.html into the folder of a search, an evaluation or `hba auto`, from its files; return where it is.
+    """Write report.html into the folder of a search, an evaluation or `hba auto`, from its files; return its path.
 
-    One file that needs no other and no network. Raises RunError where the folder holds no run, where its files are
-    broken, and where it cannot be written; ScheduleError for a schedule that breaks its format.
+    The page is a single file and needs no network. Raises RunError if the folder contains no run, if its files are
+    broken, or if the page cannot be written; ScheduleError for a schedule that breaks the format.
     """
     path = Path(run) / REPORT_NAME
     write_text(path, page_of(Run.read(run)))
@@ -42,10 +42,10 @@ def write_report(run: str | Path) -> Path:
 def report_at_the_end(
     folder: Path, samples: Callable[[], Mapping[str, Samples]], evaluated: Schedule | None = None
 ) -> Path | None:
-    """The report of a run that has just ended, whose other files are written; None where that failed.
+    """Write the report of a run that has just ended, whose other files are complete; None if that failed.
 
-    samples: gives images of the run by the name of the file in which they are kept. evaluated: the schedule of an
-    evaluation, kept too. A failure becomes an HbaWarning; nothing is raised, because the run itself is complete.
+    samples: returns images of the run, by the name of the file in which to save them. evaluated: the schedule of an
+    evaluation, to save too. A failure is only an HbaWarning, because the run itself is complete.
     """
     try:
         if evaluated is not None:
@@ -54,15 +54,15 @@ def report_at_the_end(
             one.save(folder / name)
         return write_report(folder)
     except Exception as error:
-        # Any error at all: images may be of any kind, and hours of work stand behind.
+        # Images of any kind may fail in any way, and the run may have taken hours.
         text = f"no report was written: {reason_of(error)}; the run's other files are complete in {folder}"
         warnings.warn(text, HbaWarning, stacklevel=2)
         return None
 
 
 def page_of(run: Run) -> str:
-    """The HTML text."""
-    # Loading it takes a while.
+    """The HTML text of the page."""
+    # Importing it takes a while.
     import jinja2
 
     folder = Path(__file__).parent
@@ -93,7 +93,7 @@ def page_of(run: Run) -> str:
         style=(folder / "page.css").read_text(encoding="utf-8"),
         version=VERSION,
     )
-    # A file's name may have bytes that are no text, which are then shown as \udcff.
+    # File names may contain bytes that are no text, which the page shows as \udcff.
     return page.lstrip().encode("utf-8", "backslashreplace").decode()
 
 
@@ -108,7 +108,7 @@ def _title(run: Run) -> str:
 
 
 def _answer(run: Run) -> tuple[str, str, str]:
-    """The kind of the answer, the answer in one or two sentences, and what is to be said in smaller letters."""
+    """The kind of the answer, the answer in one or two sentences, and a detail in small print."""
     if run.results is not None and (found := run.results.answer) is not None:
         kind = found.kind if run.results.verdict is not None else "not compared yet"
         step = f"To be surer: {found.next_step}." if found.next_step and not run.auto else ""
@@ -119,7 +119,7 @@ def _answer(run: Run) -> tuple[str, str, str]:
 
 
 def _found(schedule: Schedule) -> str:
-    """What a search alone can say."""
+    """The answer of a search without an evaluation."""
     race = RaceFindings.of(schedule.provenance)
     shares = reach(schedule, schedule.epochs - 1).shares
     most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
@@ -129,7 +129,7 @@ def _found(schedule: Schedule) -> str:
 
 
 def _origin(search: SearchFiles) -> str:
-    """How the schedule was found."""
+    """A sentence on how the schedule was found."""
     origin = search.schedule.provenance
     n_epochs, legs = count_of(origin.get("epochs_finished")) or search.schedule.epochs, leg_ends(origin)
     steps, seconds = count_of(origin.get("policy_steps")), number_of(origin.get("wall_seconds"), 0, 1e9)
@@ -178,7 +178,7 @@ def _policy_part(schedule: Schedule, samples: Samples | None, native: Samples | 
 
 
 def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
-    """Title and figure of the loss and of the error, of training and validation, where they were measured."""
+    """Title and figure of the loss and of the error in training and validation, if they were measured."""
     error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
@@ -187,7 +187,7 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
 
 
 def _commands(run: Run) -> Iterator[tuple[str, str]]:
-    """What a command does, and the command, to be run in the folder of the run."""
+    """Purpose and words of each command that you can run in the folder of the run."""
     if run.auto:
         if command := run.auto.get("command"):
             yield "This run again", str(command)
@@ -206,7 +206,7 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]]]:
-    """By what the run is made of: facts, and all settings."""
+    """Title, facts and all settings of each part of the run."""
     if run.search is not None:
         origin, facts = run.search.schedule.provenance, [("how", _origin(run.search))]
         if "train_images" in origin and "val_images" in origin:
@@ -222,7 +222,7 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Device and versions, where they are recorded."""
+    """Device and versions, if they were recorded."""
     if found.get("device"):
         threads = f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
         yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
@@ -232,7 +232,7 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Each setting as text; `not set` where the data decide."""
+    """Each setting as text; `not set` if it depends on the data."""
     texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
     found = {}
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""What a race has measured and decided, from the provenance of its schedule."""
+"""The measurements and decisions of a race, from the provenance of its schedule."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 NO_GROUP = "no group"
-"""The fork with which the others are compared."""
+"""The fork that the others are compared with."""
 Measured = tuple[float, float]
 """A number and its standard error."""
 
@@ -17,7 +17,7 @@ def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
     try:
         return list(accumulate(int(epochs) for _, epochs in provenance.get("legs", ())))
     except (TypeError, ValueError):
-        # Provenance may have been written by any program.
+        # Any program may have written the provenance.
         return []
 
 
@@ -28,11 +28,11 @@ def has_ended(provenance: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RaceFindings:
-    """symmetries: by name, the share of what the network had learned that moving images costs; not a number where it
-    had learned nothing. largest_gap: the largest share with which a symmetry is taken, its standard error included.
-    forks: by name, the validation loss less that of the fork `no group`, the least first. loss: that of this fork.
-    winner: the fork that is taken; None before the first has ended. taken: symmetries and groups of the policy.
-    n_left: how many forks have not ended. is_moved: whether look-ahead has moved the values of the policy.
+    """symmetries: by name, the share of what the network had learned that moving images costs; NaN if it had learned
+    nothing. largest_gap: the largest share, plus its standard error, with which a symmetry is chosen.
+    forks: by name, the validation loss minus that of the fork `no group`, from the lowest. loss: of that fork.
+    winner: the chosen fork; None before the first has ended. taken: symmetries and groups of the policy.
+    n_left: number of forks that have not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
 
     symmetries: Mapping[str, Measured]
@@ -46,7 +46,7 @@ class RaceFindings:
 
     @staticmethod
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
-        """None for the schedule of another search."""
+        """Read them from the provenance of a schedule; None if no race has found it."""
         try:
             taken, forks, symmetries = (provenance[name] for name in ("taken", "forks", "symmetries"))
             differences = {name: (_number(minus), _number(error)) for name, (_, minus, error) in forks.items()}
@@ -70,7 +70,7 @@ class RaceFindings:
 
     @property
     def kinds(self) -> dict[str, list[str]]:
-        """The symmetries that hold, those that do not, and those that are not decided."""
+        """The symmetries that hold, those that do not hold, and the undecided ones."""
         fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
         undecided = [one for one in self.symmetries if one not in (*self.taken, *fails)]
         holds = [one for one in self.symmetries if one in self.taken]
@@ -78,12 +78,12 @@ class RaceFindings:
 
     @property
     def lower(self) -> list[str]:
-        """The forks that lowered the validation loss by more than a standard error, the least first."""
+        """The forks that lowered the validation loss by more than a standard error, from the lowest."""
         return [name for name, (minus, error) in self.forks.items() if minus + error < 0]
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The findings, as sentences."""
         found = []
         if self.symmetries and all(math.isnan(gap) for gap, _ in self.symmetries.values()):
             found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")
@@ -91,10 +91,10 @@ class RaceFindings:
             costs = {one: f"{one} ({100 * gap:z.0f} +- {100 * se:.0f} %)" for one, (gap, se) in self.symmetries.items()}
             each = [f"{kind}: {', '.join(costs[one] for one in of)}" for kind, of in self.kinds.items() if of]
             found.append(
-                f"Symmetries {'; '.join(each)}. In brackets: how much of what "
-                "the network has learned is lost on validation images that are moved so, with its standard error; "
-                f"together at most {100 * self.largest_gap:.0f} % for a symmetry that holds, and the difference above "
-                "that for one that does not."
+                f"Symmetries {'; '.join(each)}. In brackets: the share of what the network has learned that it loses "
+                "on validation images moved in this way, with its standard error; their sum is at most "
+                f"{100 * self.largest_gap:.0f} % for a symmetry that holds, and their difference is more for one that "
+                "does not."
             )
         shown = {name: f"{name} ({minus:+.3f} +- {error:.3f})" for name, (minus, error) in self.forks.items()}
         lower = self.lower
@@ -104,11 +104,11 @@ class RaceFindings:
                 f"Lowered the validation loss from {self.loss:.3f} by more than a standard error: "
                 f"{', '.join(shown[name] for name in lower) or 'no fork'}; did not: {others}."
             )
-        of = f"that of the fork {self.winner}" if self.winner else "what is taken before a fork has ended"
+        of = f"that of the fork {self.winner}" if self.winner else "the default, because no fork has ended yet"
         then = ", with the probabilities and magnitudes that look-ahead has found since" if self.is_moved else ""
         found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}.")
         if len(lower) > 1:
-            found.append("Of forks as good as the best, within a standard error, the hardest to fit is taken.")
+            found.append("Among forks within a standard error of the best, the race chooses the hardest to fit.")
         if self.n_left:
             ended = f"Forks that have ended: {', '.join(self.forks) or 'no fork'}; {self.n_left} have not."
             found.append(ended + (" Until all have, the policy is the best so far." if self.winner else ""))

@@ -1,4 +1,4 @@
-"""The results of an evaluation: one row of test errors per augmentation, as results.json stores them."""
+"""The results of an evaluation: a row of test errors for each augmentation, as stored in results.json."""
 
 import base64
 import itertools
@@ -26,7 +26,7 @@ from hba.utils.text import first_of, percent
 RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""
 ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages")
-"""Keys of what made the numbers, beside the other ones of the file."""
+"""Keys of the hardware and software, next to the other keys of the file."""
 
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -37,17 +37,17 @@ MEASURES: Mapping[Measure, tuple[str, str, int]] = {
     "test_loss": ("nats", "test loss, nats", 3),
     "balanced_accuracy": ("percent", "balanced accuracy, %", 2),
 }
-"""Key of the values in the file, heading and decimals; the balanced accuracy is the mean of the classes' recalls."""
+"""Key of the values in the file, heading and decimals. The balanced accuracy is the mean recall over classes."""
 UNEVEN = 2
 """Classes are uneven if the largest has at least this many times the test images of the smallest."""
 
 
 class EvaluationRow(pydantic.BaseModel):
-    """One augmentation: the test error after the last epoch in per cent, one value for each of `seeds`, which ascend.
+    """An augmentation: its test error after the last epoch in per cent, for each of `seeds`, which are in order.
 
-    definition: equal for rows that train with the same. test_loss: the mean loss on the test split in nats. confusion:
-    on the test split. wrong: which of its images were answered wrongly, as `mistakes` reads it. Values that an older
-    version did not store are None or missing; so is a loss that is not finite.
+    definition: equal for rows with the same augmentation. test_loss: mean loss on the test split in nats. confusion: on
+    the test split. wrong: which of its images were answered wrongly, as `mistakes` reads it. Values that an older
+    version did not store, and losses that are not finite, are None or missing.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -69,7 +69,7 @@ class EvaluationRow(pydantic.BaseModel):
 
     @property
     def mean(self) -> float | None:
-        """Of the test errors; None before the first training."""
+        """Mean of the test errors; None before the first training."""
         return mean_of(self.by_seed())
 
     def by_seed(self, measure: Measure = "test_error") -> BySeed:
@@ -83,18 +83,18 @@ class EvaluationRow(pydantic.BaseModel):
 
     @property
     def answers(self) -> np.ndarray | None:
-        """int64 (classes, classes): test images by class and answer, over all seeds; None where they are not stored."""
+        """int64 (classes, classes): test images by class and answer, over all seeds; None if they are not stored."""
         matrices = [one.matrix() for one in self.confusion if one is not None]
         return np.sum(matrices, axis=0) if matrices else None
 
     @property
     def is_uneven(self) -> bool:
-        """Whether the numbers of test images of the classes are so uneven that the balanced error differs."""
+        """Whether the classes have so different numbers of test images that the balanced error matters."""
         images = next((one.matrix().sum(1) for one in self.confusion if one is not None), np.ones(1))
         return bool(images.max() >= UNEVEN * images[images > 0].min())
 
     def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
-        """By seed, where they are stored: bool (n_images,), which test images were answered wrongly.
+        """Which test images were answered wrongly, bool (n_images,), for each seed that stores them.
 
         `wrong` has them as base64 of numpy.packbits. Raises ValueError for another number of images.
         """
@@ -103,7 +103,7 @@ class EvaluationRow(pydantic.BaseModel):
             if text is not None:
                 packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
                 if len(packed) != math.ceil(n_images / 8):
-                    raise ValueError(f"row {self.name} must say of {n_images} test images which are wrong")
+                    raise ValueError(f"row {self.name} must have a bit in wrong for each of {n_images} test images")
                 found[seed] = np.unpackbits(packed, count=n_images).astype(bool)
         return found
 
@@ -119,10 +119,10 @@ class EvaluationRow(pydantic.BaseModel):
 
 
 class LeakageReport(pydantic.BaseModel):
-    """What the search of a row's schedule has seen of the test images of this evaluation.
+    """Test images of this evaluation that the search of a row's schedule has seen.
 
-    test_images_seen: how many of the test_images the search has trained or validated on; None where that is not known.
-    seen_is_estimate: known from a sample of the search's images.
+    test_images_seen: number of the test_images that the search has trained or validated on; None if unknown.
+    seen_is_estimate: whether the number is estimated from a sample of the search's images.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -134,7 +134,7 @@ class LeakageReport(pydantic.BaseModel):
 
     @property
     def warning(self) -> str | None:
-        """For a search that has seen test images; None for one that has seen none, and where it is not known."""
+        """A warning if the search has seen test images; None if it has seen none, or if that is unknown."""
         if not self.test_images_seen:
             return None
         seen = f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images}"
@@ -142,14 +142,14 @@ class LeakageReport(pydantic.BaseModel):
 
 
 class EvaluationResult(pydantic.BaseModel):
-    """One row per augmentation, the schedule's first, and what the numbers depend on.
+    """The result of an evaluation: a row for each augmentation, the schedule's first, and how they were measured.
 
-    settings: by name; model is None for a network of the user's own. own_network: its definition (see CustomNetwork),
-    else None. fingerprints: a hash of each split's images, by its name. searched: one report for each row that is a
-    schedule. class_names: by label. pretrained: SHA-256 of the weights that the model started from; None for fresh
-    ones. error: how the error is defined where images have several labels; None for the share of wrong answers.
+    settings: by name; model is None for the user's own network. own_network: its definition (see CustomNetwork), else
+    None. fingerprints: a hash of each split's images, by the name of the split. searched: one report for each row that
+    is a schedule. class_names: by label. pretrained: SHA-256 of the weights that the model started from; None for fresh
+    ones. error: the definition of the error for several labels; None for the share of wrong answers.
     environment: hardware and versions. wall_seconds: of all trainings, over all runs of a resumed evaluation. report:
-    the page of a finished evaluation, None without a folder.
+    the page of a finished evaluation; None without a folder.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -172,8 +172,8 @@ class EvaluationResult(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _from_file(cls, content: Any) -> Any:
-        """In the file, the keys of the environment stand beside the others, losses beside their mean, and counts of
-        answers without the number of classes.
+        """Convert the layout of the file: it has the keys of the environment next to the others, losses next to their
+        mean, and counts of answers without the number of classes.
         """
         if not isinstance(content, dict) or "environment" in content or "device" not in content:
             return content
@@ -210,37 +210,37 @@ class EvaluationResult(pydantic.BaseModel):
 
     @property
     def model(self) -> str:
-        """The network's name: the setting, or the class of the user's own."""
+        """The network's name: the setting, or the class of the user's own network."""
         return str(self.settings.get("model")) if self.own_network is None else self.own_network.partition(" ")[0]
 
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
-        """By name of each row but the schedule's: the schedule's number minus the row's, paired by seed; None where
-        they share no seed yet.
+        """For each other row, by name, the schedule's number minus the row's, paired by seed; None if they share no
+        seed yet.
         """
         first = self.rows[0].by_seed(measure)
         return {row.name: PairedDifference.of(first, minus=row.by_seed(measure)) for row in self.rows[1:]}
 
     @property
     def differences(self) -> Mapping[str, PairedDifference | None]:
-        """`schedule_minus` of test errors in percentage points; below zero, the schedule is better."""
+        """`schedule_minus` of test errors, in percentage points. Below zero, the schedule is better."""
         return self.schedule_minus("test_error")
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One for each row whose search has seen test images, which the caller has allowed."""
+        """One for each row whose search has seen test images, if the caller has allowed that."""
         return tuple(searched.warning for searched in self.searched if searched.warning)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the error is defined, where it is no share of wrong answers, and the warnings, as sentences."""
+        """The definition of the error, if it is no share of wrong answers, and the warnings, as sentences."""
         defined = () if self.error is None else (f"Test error: {self.error}.",)
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
     @property
     def verdict(self) -> Verdict | None:
-        """The schedule against the best other row; None where there is nothing to compare.
+        """The schedule compared with the best other row; None if there is nothing to compare.
 
-        Its sentence also names the rows whose search has seen test images, and says how far to trust the verdict.
+        Its sentence also names the rows whose search has seen test images, and says what the interval covers.
         """
         found = verdict(self.differences)
         limit = "The interval is over training seeds, for one schedule, one split and one test set."
@@ -249,11 +249,11 @@ class EvaluationResult(pydantic.BaseModel):
 
     @property
     def answer(self) -> Answer | None:
-        """What to use, and how sure that is, as `hba.report.answer.answer` says it; None before the first training."""
+        """What to use, and how sure that is (see hba.report.answer.answer); None before the first training."""
         return answer(self)
 
     def save(self, path: Path) -> None:
-        """Write results.json completely or not at all, with means, differences, verdict and answer too."""
+        """Write results.json atomically, including means, differences, verdict and answer."""
         found, answered = self.verdict, self.answer
         measures = {measure: self._summaries(measure) for measure in MEASURES}
         rows = [
@@ -272,14 +272,14 @@ class EvaluationResult(pydantic.BaseModel):
             "verdict": None if found is None else found.sentence,
             "verdict_details": found and {name: one for name, one in asdict(found).items() if name != "sentence"},
             **self.model_dump(exclude={"rows", "environment", "report"}),
-            # A file's name may have bytes that are no text.
+            # File names may contain bytes that are no text.
             "class_names": [name.encode("utf-8", "backslashreplace").decode() for name in self.class_names or ()],
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
 
     def _summaries(self, measure: Measure) -> dict[str, dict[str, Any]]:
-        """By row, what the file has of a measure."""
+        """The entries of a measure in the file, by row."""
         differences, found = self.schedule_minus(measure), {}
         for row in self.rows:
             by_seed, minus = row.by_seed(measure), differences.get(row.name)
@@ -293,7 +293,7 @@ class EvaluationResult(pydantic.BaseModel):
 
 
 def mean_of(by_seed: BySeed) -> float | None:
-    """None before the first training."""
+    """The mean over seeds; None before the first training."""
     return statistics.mean(by_seed.values()) if by_seed else None
 
 
@@ -303,7 +303,7 @@ def std_of(by_seed: BySeed) -> float | None:
 
 
 def read_results(path: Path) -> EvaluationResult:
-    """RunError for a file that cannot be read or is not the results of an evaluation of images."""
+    """Read the results of an evaluation of images. Raises RunError if the file contains something else."""
     try:
         return EvaluationResult.model_validate(json.loads(read_text(path)))
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""The folder of a run, as its page and comparisons read it: the files of a search, of an evaluation, or of both."""
+"""Reads the folder of a run for its page and for comparisons: files of a search, of an evaluation, or of both."""
 
 import csv
 import io
@@ -19,11 +19,11 @@ from hba.utils.files import read_text, reason_of
 
 METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
 OWN = "own parts"
-"""The key of config.json, beside the settings, that lists those for which the user passed an object of their own."""
+"""The key of config.json, next to the settings, that lists those for which the user passed their own object."""
 EVALUATED_NAME = "schedule.json"
-"""The schedule that an evaluation was of, kept beside its results."""
+"""The schedule of an evaluation, saved next to its results."""
 AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
-"""Of a run of `hba auto`: what it planned and decided, and the folders of its search and its test."""
+"""The plan and the decisions of a run of `hba auto`, and the folders of its search and its test."""
 
 Metrics = Mapping[str, float | None]
 Found = TypeVar("Found")
@@ -31,24 +31,23 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class SearchFiles:
-    """metrics: one mapping for each finished epoch, as in metrics.csv. settings: as in config.json."""
+    """A search's files. metrics: one mapping per finished epoch, as in metrics.csv. settings: as in config.json."""
 
     schedule: Schedule
     metrics: Sequence[Metrics]
     settings: Mapping[str, Any]
 
     def measured(self, name: str) -> dict[int, float]:
-        """A column of the metrics by epoch, counted from 1, where it was measured."""
+        """A column of the metrics, by epoch, counted from 1, for the epochs that measured it."""
         found = ((row.get("epoch"), row.get(name)) for row in self.metrics)
         return {int(epoch): value for epoch, value in found if epoch is not None and value is not None}
 
 
 @dataclass(frozen=True)
 class Run:
-    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None where it is not kept, as by
-    older versions. samples: None where none are kept. native: the same images at their own resolution, if that is
-    higher. auto, network: the content of auto.json and network.json, empty without one. left_out: files that were not
-    used.
+    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None if there is none, as in older
+    versions. samples: None if there are none. native: the same images at their own resolution, if that is higher. auto,
+    network: the content of auto.json and network.json, or empty. left_out: files that were not used.
     """
 
     folder: Path
@@ -63,22 +62,22 @@ class Run:
 
     @property
     def schedule(self) -> Schedule | None:
-        """What was found, or what was evaluated; of `hba auto`, what it chose."""
+        """The schedule that was found, or evaluated; for `hba auto`, the one it chose."""
         return self.evaluated if self.search is None or self.auto else self.search.schedule
 
     @property
     def policy_file(self) -> str:
-        """Of the schedule, in the folder."""
+        """Name of the schedule's file in the folder."""
         return EVALUATED_NAME if self.search is None and not self.auto else POLICY_NAME
 
     @staticmethod
     def read(folder: str | Path) -> "Run":
-        """RunError where the folder holds no run, or a file of it is not as a run writes it."""
+        """Read a folder. Raises RunError if it contains no run, or if one of its files is broken."""
         folder = Path(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
         searched, tested = (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
         search, results, evaluated = None, None, None
-        # hba.train writes its policy beside results, without the settings of a search.
+        # hba.train writes its policy next to results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
@@ -92,7 +91,7 @@ class Run:
         if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
-                or f"{folder} must be the folder of a search or an evaluation, but it has neither {POLICY_NAME} nor "
+                or f"{folder} must be the folder of a search or an evaluation, but has neither {POLICY_NAME} nor "
                 f"{RESULTS_NAME}"
             )
         place = searched if (searched / SAMPLES_NAME).exists() else tested
@@ -104,18 +103,18 @@ class Run:
 
 
 def _read(path: Path, load: Callable[[Path], Found]) -> Found | None:
-    """What `load` makes of a file, None where there is none; RunError where that fails."""
+    """Load a file; None if it does not exist. Raises RunError if loading fails."""
     try:
         return load(path) if path.exists() else None
     except Exception as error:
-        # Pillow raises exceptions of any kind for damaged files.
+        # Pillow raises any kind of exception for damaged files.
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def _object(path: Path) -> dict[str, Any]:
     found = json.loads(read_text(path))
     if not isinstance(found, dict):
-        raise ValueError("it must hold an object")
+        raise ValueError("it must contain a JSON object")
     return found
 
 

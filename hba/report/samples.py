@@ -1,4 +1,4 @@
-"""A few of the images that a run trained on, kept beside it so that its report shows what the schedule does to them."""
+"""A few training images of a run, saved with it so that its report can show how the schedule augments them."""
 
 import contextlib
 import json
@@ -21,17 +21,17 @@ from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
 SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
-"""Files of the images as the network gets them, and of the same at their own resolution, where that is higher."""
+"""Files of the images as the network gets them, and of the same at their own resolution, if that is higher."""
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
-"""Side in pixels; larger images are kept smaller."""
+"""Largest side in pixels; larger images are resized."""
 
 
 @dataclass(frozen=True)
 class Samples:
     """images: uint8 (C, H, W) each, all of one shape, C 1 or 3. class_names: one for each.
 
-    Of other images, the first three channels are kept, of two the first.
+    Images with more channels keep the first three; those with two keep the first.
     """
 
     images: tuple[Tensor, ...]
@@ -39,7 +39,7 @@ class Samples:
 
     @staticmethod
     def of(data: SearchData | EvaluationData) -> "Mapping[str, Samples]":
-        """Training images by the name of their file: of as many classes as possible, N_SAMPLES in all."""
+        """N_SAMPLES training images from as many classes as possible, by the name of their file."""
         images, pool = data.train, data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(images.batches(torch.tensor(chosen, device=images.labels.device), len(chosen)))
@@ -53,7 +53,7 @@ class Samples:
         return found
 
     def save(self, path: Path) -> None:
-        """Write them side by side into one PNG file, whole or not at all; its text `classes` has the names as JSON."""
+        """Write the images side by side into one PNG file, atomically; its text `classes` has the names as JSON."""
         texts = PngImagePlugin.PngInfo()
         texts.add_text("classes", json.dumps(self.class_names))
         strip = TF.to_pil_image(torch.cat(self.images, dim=2))
@@ -61,7 +61,7 @@ class Samples:
 
     @staticmethod
     def load(path: Path) -> "Samples":
-        """Read what `save` wrote; any exception for another file."""
+        """Read a file that `save` wrote. Raises any exception for another file."""
         with Image.open(path) as strip:
             names = json.loads(strip.info["classes"])
             pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
@@ -69,9 +69,9 @@ class Samples:
 
 
 def chosen_of(labels: np.ndarray) -> list[int]:
-    """At most N_SAMPLES indices of images, of classes that are evenly spaced; of several labels, evenly spaced images.
+    """At most N_SAMPLES indices of images, from evenly spaced classes; for several labels, evenly spaced images.
 
-    Of fewer classes, each has as many images as the others, as far as it has them.
+    With fewer classes, each gets equally many images, if it has enough.
     """
     if is_multi_label(labels):
         return spaced(len(labels), N_SAMPLES)
@@ -84,7 +84,7 @@ def chosen_of(labels: np.ndarray) -> list[int]:
 
 
 def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
-    """The images at their own resolution, all at the median of their sides; none where training uses as many pixels."""
+    """The images at their own resolution, all at their median side; empty if training uses as many pixels."""
     lost = {one.path for one in images.left_out}
     numbers = [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost] if lost else pool.numbers.tolist()
     if len(numbers) != len(images):

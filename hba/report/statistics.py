@@ -1,4 +1,4 @@
-"""Differences between two rows paired by seed, and how uncertain seeds and test images make them."""
+"""Differences between two rows, paired by seed, and their uncertainty from training seeds and test images."""
 
 import math
 import statistics
@@ -10,9 +10,9 @@ import numpy as np
 from hba.utils.text import CONFIDENCE, interval_of_mean
 
 ROUNDING = 1e-9
-"""Differences of test errors in percentage points below this are rounding errors."""
+"""Differences of test errors, in percentage points, below this are rounding errors."""
 POWER = 0.8
-"""Probability that a true difference is shown."""
+"""Probability of showing a true difference."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class PairedDifference:
     """The mean difference of two rows over the `n_pairs` seeds that both have.
 
     Test errors and balanced accuracies are in percentage points, losses in nats. interval: of the mean, at 95 %
-    confidence by Student's t. None for a single pair, and where all pairs differ by the same amount: a spread of zero
-    does not say how certain the mean is.
+    confidence by Student's t. None for a single pair, and if all pairs differ by the same amount, because a standard
+    deviation of zero says nothing about the uncertainty of the mean.
     """
 
     n_pairs: int
@@ -30,7 +30,7 @@ class PairedDifference:
 
     @staticmethod
     def of(values: Mapping[int, float], minus: Mapping[int, float]) -> "PairedDifference | None":
-        """The difference of two mappings from seed to number; None where they share no seed."""
+        """The difference of two mappings from seed to number; None if they share no seed."""
         differences = [value - minus[seed] for seed, value in values.items() if seed in minus]
         if not differences:
             return None
@@ -41,7 +41,7 @@ class PairedDifference:
         return PairedDifference(n, mean, interval_of_mean(differences))
 
     def between(self, digits: int) -> str:
-        """The interval, `0.11 to 0.93`; where zero is between its ends, each says its side. Empty without one."""
+        """The interval, `0.11 to 0.93`; if it contains zero, its ends say `lower` and `higher`. Empty without one."""
         low, high = self.interval or (0.0, 0.0)
         if low < 0 < high:
             return f"{-low:.{digits}f} lower to {high:.{digits}f} higher"
@@ -50,21 +50,21 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class CrossedDifference:
-    """The mean difference of two rows in percentage points, uncertain by training seeds and by test images.
+    """The mean difference of two rows in percentage points, with uncertainty from training seeds and test images.
 
-    d[s, i] is 1 where the first row alone answers image i wrongly with seed s, -1 where the other row alone does, else
-    0. S seeds and N images are crossed, as readers and cases are where all readers read all cases:
+    d[s, i] is 1 if only the first row answers image i wrongly with seed s, -1 if only the other row does, else 0. S
+    seeds and N images are crossed, like readers and cases in studies in which all readers read all cases:
 
         seeds = Var_s(mean_i d) / S, as in the paired t-test
-        images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one image more
-        both = the variance of d without the means of its seed and its image / (S N), which both of these have
+        images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one more image
+        both = the variance of d without the means of its seed and its image / (S N), which is part of the other two
         variance = max(seeds, both) + max(images - both, 0) = from_seeds + from_images
-        probability = P(Z < -mean / sqrt(variance)) or P(T < -mean / sqrt(seeds)), the one that is nearer to 0.5
+        probability = P(Z < -mean / sqrt(variance)) or P(T < -mean / sqrt(seeds)), whichever is closer to 0.5
 
-    Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which knows that few seeds may be
-    alike by chance. Without d, images is that of rows measured on different images, which is larger, and both is 0.
-    from_seeds is 0 for one seed, from_images where an error is no share of images. One image more keeps few mistakes
-    from looking certain (Agresti and Min 2005, Statistics in Medicine 24).
+    Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which allows for few seeds that agree
+    by chance. Without d, images is the larger variance of rows measured on different images, and both is 0.
+    from_seeds is 0 for one seed, from_images if the error is no share of images. The one more image prevents certainty
+    from few mistakes (Agresti and Min 2005, Statistics in Medicine 24).
 
     Ref: Bouthillier et al. 2021, Accounting for variance in machine learning benchmarks; Hillis, Berbaum and Metz 2008,
     Academic Radiology 15 (readers and cases); McNemar 1947, Psychometrika 12.
@@ -75,13 +75,13 @@ class CrossedDifference:
     from_images: float
     n_seeds: int
     probability: float | None
-    """That the first row's true error is lower; None where nothing varies."""
+    """Probability that the first row's true error is lower; None if nothing varies."""
 
     @staticmethod
     def of(
         errors: Sequence[float], others: Sequence[float], n_images: int | None, d: np.ndarray | None = None
     ) -> "CrossedDifference":
-        """errors, others: in per cent, by seed. n_images: None where an error is no share of images. d (S, N)."""
+        """errors, others: in per cent, by seed. n_images: None if the error is no share of images. d (S, N)."""
         from scipy.special import ndtr, stdtr
 
         n, differences, images, both = len(errors), np.subtract(errors, others), 0.0, 0.0
@@ -104,8 +104,8 @@ class CrossedDifference:
 
     @property
     def seeds_needed(self) -> float:
-        """How many seeds would show a true difference of this size with probability POWER, from at least two; infinity
-        where the test images are too few for any number.
+        """How many seeds would show a true difference of this size with probability POWER, given at least two seeds;
+        infinity if there are too few test images for any number.
         """
         from scipy.special import ndtri
 

@@ -1,4 +1,4 @@
-"""Tables of a run, as its page and commands show them."""
+"""Tables of a run, for its page and for commands."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from hba.utils.text import points
 
 
 class Table(NamedTuple):
-    """Text, row by row."""
+    """A table of texts."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -22,8 +22,8 @@ def share(value: float) -> str:
 
 
 def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
-    """Each row's mean, standard deviation, value of each seed, which may lack it, and difference to the schedule; None
-    where no row has any.
+    """Mean, standard deviation, value of each seed if there is one, and difference to the schedule of each row; None if
+    no row has values.
     """
     (_, heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
     for row in results.rows:
@@ -39,7 +39,7 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
 
 class Confused(NamedTuple):
     """Answers of the first row on the test images, over all seeds. matrix: images by class and answer, with the names
-    of classes; None for more than 12 classes, which cannot be read. pairs: what is confused most, as a table.
+    of classes; None for more than 12 classes, which would be unreadable. pairs: a table of the most confused pairs.
     """
 
     matrix: tuple[tuple[str, tuple[int, ...]], ...] | None
@@ -47,7 +47,7 @@ class Confused(NamedTuple):
 
 
 def confused(results: EvaluationResult) -> Confused | None:
-    """None where no confusion matrix was kept, as by older versions."""
+    """The answers of the first row; None if no confusion matrix was stored, as in older versions."""
     counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
         return None
@@ -56,8 +56,8 @@ def confused(results: EvaluationResult) -> Confused | None:
 
 
 def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
-    """The ten pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most: the
-    share of the class's images.
+    """The ten pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most, as
+    shares of the images of the class.
     """
     against = results.verdict and results.verdict.against
     rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]

@@ -1,4 +1,4 @@
-"""The verdict on a schedule in sentences, from the paired differences of test errors."""
+"""The verdict on a schedule, as a sentence, from the paired differences of test errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Kind = Literal["better", "no difference shown", "worse"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The schedule against the best other row.
+    """The schedule compared with the best other row.
 
-    kind: `worse` only if being picked as the best of the rows does not explain it (Bonferroni); `no difference shown`
-    also where nothing can be said, as with one seed. against: the name of that row. difference: the schedule's mean
-    test error minus the row's, in percentage points: below 0, the schedule is better. interval: of the difference, at
-    95 % confidence; None without a spread. seeds: how many both have. sentence: all this in words; str() returns it.
+    kind: `worse` only if the choice of the best row does not explain it (Bonferroni); `no difference shown` also if
+    nothing can be said, as with one seed. against: the name of the other row. difference: the schedule's mean test
+    error minus the row's, in percentage points; below 0, the schedule is better. interval: of the difference, at 95 %
+    confidence; None if nothing varies. seeds: how many both have. sentence: the verdict in words; str() returns it.
     """
 
     kind: Kind
@@ -32,9 +32,9 @@ class Verdict:
 
 
 def verdict(differences: Mapping[str, PairedDifference | None]) -> Verdict | None:
-    """Compare the schedule with the row of the lowest mean error, of those that share most seeds with it.
+    """Compare the schedule with the row of the lowest mean error among those that share most seeds with it.
 
-    differences: by row, the schedule's error minus the row's. None where there is nothing to compare yet. A second
+    differences: by row, the schedule's error minus the row's. Returns None if there is nothing to compare yet. A second
     sentence names rows that are not compared.
     """
     most = max((one.n_pairs for one in differences.values() if one is not None), default=0)
@@ -56,7 +56,7 @@ def _kind(found: PairedDifference, n_compared: int) -> Kind:
     if found.interval is None:
         return "no difference shown"
     standard_error = (found.interval[1] - found.mean) / t_quantile(found.n_pairs - 1, CONFIDENCE)
-    # The row was picked as the best of n_compared (Bonferroni).
+    # The row was chosen as the best of n_compared (Bonferroni).
     reach = standard_error * t_quantile(found.n_pairs - 1, 1 - (1 - CONFIDENCE) / n_compared)
     return "better" if found.interval[1] < 0 else "worse" if found.mean > reach else "no difference shown"
 

@@ -1,1 +1,1 @@
-"""The schedule: one policy for each epoch, its file, its pictures, and its transform."""
+"""Schedules: one policy for each epoch, with files, pictures, and transforms."""

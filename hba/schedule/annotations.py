@@ -1,9 +1,9 @@
-"""What goes along with an image: boxes, masks and keypoints move as its pixels do.
+"""Annotations of an image: moves boxes, masks and keypoints in the same way as its pixels.
 
 Convention:
     Places are in pixels from the top left corner, (0, 0) to (width, height); the centre of the first pixel is at 0.5.
-    As in hba/operations/geometric.py, maps are from a place of the result to that of the image before shown there.
-    Annotations go the other way.
+    As in hba/operations/geometric.py, a map leads from a place in the result to its source in the image before.
+    Annotations use the inverse.
 """
 
 import functools
@@ -31,7 +31,7 @@ Size = tuple[int, int]
 
 
 def unmovable(operations: Iterable[Operation]) -> list[str]:
-    """Names of operations of which nobody has said where they move what an image shows."""
+    """Names of operations for which it is unknown how they move the content of an image."""
     known = perspective, elastic
     return [
         one.name
@@ -41,11 +41,11 @@ def unmovable(operations: Iterable[Operation]) -> list[str]:
 
 
 def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
-    """The annotation of an image after what was drawn for the image; same type, dtype and shape.
+    """Apply the operations drawn for an image to its annotation; return one of the same type, dtype and shape.
 
-    Masks show the nearest pixel, and 0 where they show what was outside. Boxes are the smallest around their moved
-    corners, cut off at the image's border as torchvision does. torchvision raises ValueError for rotated boxes. After
-    Elastic, boxes and keypoints are near their places, as torchvision has them.
+    Masks take the nearest pixel, and 0 outside the image. A box becomes the smallest one around its moved corners,
+    clamped to the image as in torchvision, which raises ValueError for rotated boxes. After Elastic, boxes and
+    keypoints are only approximate, as in torchvision.
     """
     moves = [one for one in drawn if one.operation.moves_pixels]
     for has_map, group in itertools.groupby(moves, lambda one: one.operation.interpolation is not None):
@@ -55,7 +55,7 @@ def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
 
 
 def _distorted(annotation: Any, one: OpSample) -> Any:
-    """After Perspective or Elastic, as torchvision moves it."""
+    """The annotation after Perspective or Elastic, moved by torchvision."""
     magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
     uniforms = torch.tensor([one.position[: one.operation.n_uniforms]])
     height, width = _size_of(annotation)
@@ -74,7 +74,7 @@ def _size_of(annotation: Any) -> Size:
 
 
 def _mapped(annotation: Any, moves: Sequence[OpSample]) -> Any:
-    """After operations with affine maps, one after the other."""
+    """The annotation after operations with affine maps, one after the other."""
     is_mask = isinstance(annotation, tv_tensors.Mask)
     size = _size_of(annotation)
     if 0 in size:
@@ -96,7 +96,7 @@ def _mapped(annotation: Any, moves: Sequence[OpSample]) -> Any:
 
 
 def _moved_points(points: Any, back: Tensor) -> Tensor:
-    """Places (..., 2), x before y. back (3, 3): from places before to places of the result."""
+    """Move places (..., 2), x before y. back (3, 3): maps places before to places in the result."""
     return points.as_subclass(Tensor) @ back[:2, :2].T + back[:2, 2]
 
 
@@ -114,9 +114,9 @@ def _maps(one: OpSample, size: Size) -> Maps:
 
 
 def _matrix(one: OpSample, size: Size) -> Tensor:
-    """(3, 3) float64, of the map from results to images before."""
+    """Matrix (3, 3), float64, of the map from the result to the image before."""
     a, b, c, d, e, f = _maps(one, size).exact[0].tolist()
     if one.operation.interpolation == "nearest" and (a, b, d, e) == (1, 0, 0, 1):
-        # As PIL does, whole pixels were shifted.
+        # The image was shifted by whole pixels, as in PIL.
         c, f = math.floor(c + 0.5), math.floor(f + 0.5)
     return torch.tensor([[a, b, c], [d, e, f], [0, 0, 1]], dtype=torch.float64)

@@ -1,11 +1,11 @@
-"""The schedule file: JSON that a person can read, checked strictly.
+"""The schedule file: human-readable JSON, which is checked strictly.
 
-Version 4 has operations outside the walk, version 3 regularizers beside the operations. Each schedule is written as the
-earliest version from 2 that can hold it, so that an earlier hba reads it too. `parse` brings files up to date: version
-1 had no spread and could not search K; version 3 had regularizers of images that are operations now.
+Version 4 has operations outside the walk, version 3 regularizers besides the operations. Each schedule is written as
+the earliest version from 2 that can hold it, so that an earlier hba can read it too. `parse` converts old files:
+version 1 had no spread and could not search K; version 3 had regularizers on images that are operations now.
 
-This module knows the parts of a schedule, not the class: Schedule reads and writes its file through it.
-`python -m hba.schedule.file > docs/schedule.schema.json` publishes the JSON schema.
+This module handles the parts of a schedule; the class Schedule reads and writes its file through it.
+`python -m hba.schedule.file > docs/schedule.schema.json` writes the JSON schema.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from hba.utils.settings import first_problem
 
 FORMAT = "hba-schedule"
 MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
-"""What reading a file raises that is not what it should be."""
+"""Errors that reading a malformed file can raise."""
 
 FORMER: Mapping[str, tuple[str, float]] = {
     **{"affine.scale": ("Zoom", 1), "affine.shear": ("Shear", 1), "affine.degrees": ("Rotation", 1)},
@@ -41,13 +41,13 @@ FORMER: Mapping[str, tuple[str, float]] = {
     **{"jitter.contrast": ("ContrastJitter", 1), "jitter.saturation": ("Saturation", 1), "jitter.hue": ("Hue", 1)},
     **{"input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)), "cutout.length": ("Erase", 0.75)},
 }
-"""Hyperparameters of former regularizers: the operations whose magnitudes they are, in their order, and by what they
-are multiplied. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its
-magnitude, and has the same mean square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
+"""Hyperparameters of former regularizers, in the order of operations: the operation whose magnitude they are now, and a
+factor. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its magnitude,
+and has the same mean square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
 """
 FORMER_HOLES = "cutout.holes"
 FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
-"""What `tune` called them."""
+"""Their names in `tune`."""
 
 Rows = list[list[float]]
 
@@ -110,7 +110,7 @@ class ScheduleFile(_Strict):
 def written(
     space: SearchSpace, values: np.ndarray, fill: tuple[float, ...], provenance: Mapping[str, Any], spread: np.ndarray
 ) -> str:
-    """The text of the file of a schedule; values and spread of shape (epochs, n)."""
+    """The text of a schedule's file. values, spread: (epochs, n)."""
     head = {
         "format": FORMAT,
         "version": 4 if space.has_stages else 3 if space.regularizers else 2,
@@ -129,12 +129,12 @@ def written(
 
 
 def _rows(rows: np.ndarray) -> str:
-    """One line per epoch, so that two schedules can be compared line by line."""
+    """Write one line per epoch, so that you can compare two schedules line by line."""
     return "[\n    " + ",\n    ".join(json.dumps(row) for row in rows.tolist()) + "\n  ]"
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """A search space as JSON values; `searches_count` and `regularizers` only where they say something."""
+    """A search space as JSON values; `searches_count` and `regularizers` only if they are in use."""
     return {
         "operations": [_operation_entry(operation) for operation in space.operations],
         "copies": space.copies,
@@ -145,7 +145,7 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
 
 
 def _operation_entry(operation: Operation) -> dict[str, Any]:
-    """The keys that every operation has, and of interpolation, function and stage those that say something."""
+    """The keys that every operation has, and interpolation, function and stage if they differ from the default."""
     function = function_path(operation)
     return {
         "name": operation.name,
@@ -161,7 +161,7 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
-    """Turn what is wrong with a file or its content into a ScheduleError with its name. kind: what it should hold."""
+    """Raise errors in a file or its content as a ScheduleError that names the file. kind: what it should contain."""
     try:
         yield
     except MALFORMED as error:
@@ -169,14 +169,14 @@ def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
 
 
 def problem_of(error: Exception) -> str:
-    """Why one of MALFORMED was raised, in one line."""
+    """The reason for one of the errors in MALFORMED, in one line."""
     return first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The content of a file, as arguments of Schedule; one of MALFORMED for a file that breaks the format.
+    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if the file breaks the format.
 
-    Whether values and spread have the right shape and lie in their ranges is checked by Schedule.
+    Schedule checks whether values and spread have the right shape and lie in their ranges.
     """
     content = json.loads(text)
     if isinstance(content, dict) and content.get("version") == 1:
@@ -184,7 +184,7 @@ def parse(text: str) -> dict[str, Any]:
     file = ScheduleFile.model_validate(content)
     n_walk = sum(one.stage == WALK for one in file.space.operations)
     if file.space.copies * n_walk > len(file.hyperparameters):
-        # Refused before the space is made, which takes long for a million copies.
+        # Check before making the space, which takes long for a million copies.
         raise ScheduleError("hyperparameters must name every copy of every operation")
     space = SearchSpace(
         tuple(map(_operation, file.space.operations)),
@@ -209,9 +209,9 @@ def parse(text: str) -> dict[str, Any]:
 def _with_operations(
     space: SearchSpace, values: np.ndarray, spread: np.ndarray
 ) -> tuple[SearchSpace, np.ndarray, np.ndarray]:
-    """The same with operations, each with the probability 1 and without spread, for the regularizers of FORMER."""
+    """Replace the regularizers in FORMER by operations, each with probability 1 and without spread."""
     columns = dict(zip(space.names, values.T, strict=True))
-    # A single number is that of the policy.
+    # A single number is the spread of the policy.
     names = space.names if spread.ndim else space.names[: space.n_of_policy]
     widths = dict(zip(names, np.broadcast_to(spread, values.shape).T, strict=False))
     nothing, known = np.zeros(len(values)), {one.name: one for one in space.regularizers}
@@ -232,7 +232,7 @@ def _with_operations(
 
 
 def _operation(row: OperationEntry) -> Operation:
-    """The operation of a row, with the file's range; any other difference in meaning is refused."""
+    """The operation of an entry, with the range in the file. Any other difference in meaning is an error."""
     own = f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
     try:
         known = find_operation(row.name).with_interpolation(row.interpolation)
@@ -241,7 +241,7 @@ def _operation(row: OperationEntry) -> Operation:
     entry = _operation_entry(known)
     if row.function is not None and "function" not in entry:
         raise ScheduleError(f"operation {row.name} is not hba's own{own}")
-    # A function may have moved, and the file has a range of its own.
+    # A function may have moved, and the file has its own range.
     same, given = (one.model_dump(exclude={"magnitude_range", "function"}) for one in (OperationEntry(**entry), row))
     if same != given or (known.magnitude_range is None) != (row.magnitude_range is None):
         raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
@@ -249,7 +249,7 @@ def _operation(row: OperationEntry) -> Operation:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of versions 2 to 4: keys, types and choices. Shapes and ranges are checked by Schedule.load."""
+    """The JSON schema of versions 2 to 4: keys, types and choices. Schedule.load checks shapes and ranges."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A schedule of hba"}
     return {**ScheduleFile.model_json_schema(), **title}
 

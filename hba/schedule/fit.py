@@ -1,30 +1,30 @@
-"""The schedule of hba that is closest to a policy of another kind: a list of sub-policies, of which an image gets one.
+"""Fits a schedule of hba to a policy of another kind: a list of sub-policies, one of which is applied to an image.
 
 A sub-policy is a sequence of independent steps. A step applies at most one of its choices. RandAugment is one
 sub-policy of two steps, each with a choice for each operation; TrivialAugment is one step with a choice for each
-operation and strength. docs/pipelines.md says what the schedule matches and what it cannot.
+operation and strength. docs/pipelines.md describes what the schedule matches and what it cannot.
 
     symbol      meaning                                                                        shape
     w           wanted: how often an image gets each slot, half of its operation's rate        (n_slots,)
-    N_s         wanted: how likely an image gets s operations or more, s = 1, ..., S           (S,)
+    N_s         wanted: probability of s operations or more, s = 1, ..., S                     (S,)
     p           probabilities of the slots                                                     (n_slots,)
-    F_s         how likely s slots or more fire, by p                                          (S,)
-    T_s         how likely K is s or more                                                      (S,)
-    r           how often an image gets each slot, by p and T (hba/policy/draw.py)            (n_slots,)
+    F_s         probability that s slots or more fire, given p                                 (S,)
+    T_s         probability that K is s or more                                                (S,)
+    r           how often an image gets each slot, given p and T (hba/policy/draw.py)         (n_slots,)
     m, v        mean and standard deviation of magnitudes, as fractions of the operation's range
     l, s        logit of a slot's magnitude, and its spread in logits, at most MOST_SPREAD
 
-An image gets s operations or more if K allows them and so many fire, so N_s = T_s F_s. The fit iterates
+An image gets s operations or more if K is s or more and at least s slots fire, so N_s = T_s F_s. The fit iterates
 
     T_s = min(T_{s-1}, N_s / F_s),      p_i <- p_i w_i / r_i,      p <- top p / max p,
 
-until r = w. A common factor of all p is left open: `top`, the largest of them, is the first of TOPS that reaches w. A
-search that starts there has more room with a low one; if few operations are wanted often, only 1 does. If none does,
-as for an operation that an image always gets three times from two slots, the nearest is taken.
+until r = w. A common factor of all p is free: `top`, the largest p, is the first of TOPS that reaches w. A low one
+leaves more room to a search that starts there; if few operations are wanted often, only 1 reaches w. If none does, as
+for an operation that an image always gets three times from two slots, the fit uses the closest.
 
 Magnitudes are sorted and cut into two halves of equal weight, so that two slots can lie on both sides of the identity.
-Of each half, l and s are such that sigmoid(l + s eps), eps standard normal, has its m and, as far as MOST_SPREAD
-allows, its v. The mean logit would not do: a magnitude at an end of the range has an infinite one.
+For each half, l and s are chosen so that sigmoid(l + s eps), eps standard normal, has the mean m and, within
+MOST_SPREAD, the deviation v. The mean logit cannot be used, because it is infinite at an end of the range.
 """
 
 import itertools
@@ -47,18 +47,18 @@ from hba.schedule.schedule import Schedule
 COPIES = 2
 TOPS = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0)
 TOLERANCE = 1e-6
-"""Of a rate."""
+"""Largest difference of a rate."""
 N_ROUNDS = 300
 MOST_SPREAD = 3.0
-"""The most for which hba computes means of spread values to four digits."""
+"""Largest spread for which hba computes means to four digits."""
 _FARTHEST = 60.0
-"""A logit at an end of the range, to rounding."""
+"""A logit that is an end of the range, up to rounding."""
 _EQUAL = 1e-6
-"""A standard deviation, as a fraction of the range, that no pixel shows."""
+"""A standard deviation, as a fraction of the range, that changes no pixel."""
 
 
 class Choice(NamedTuple):
-    """chance: its probability in the step. magnitude: in hba's units, without sign if hba draws it; None for none."""
+    """chance: its probability in the step. magnitude: in hba's units, without a sign if hba draws it; may be None."""
 
     operation: str
     chance: float
@@ -66,7 +66,7 @@ class Choice(NamedTuple):
 
 
 class SubPolicy(NamedTuple):
-    """steps: the choices of each. weight: in proportion to its probability."""
+    """steps: the choices of each step. weight: proportional to the probability of the sub-policy."""
 
     steps: tuple[tuple[Choice, ...], ...]
     weight: float = 1.0
@@ -89,10 +89,10 @@ def fitted_schedule(
     notes: Sequence[str] = (),
     interpolation: str = "nearest",
 ) -> Schedule:
-    """The schedule, with the same row for each epoch.
+    """Return the fitted schedule, with the same policy in each epoch.
 
-    origin: the start of its provenance. notes: what hba does differently. Operations that hba lacks are left out.
-    Ranges are those of hba's operations, wider where the policy is. ScheduleError for a policy without such operations.
+    origin: first entries of its provenance. notes: what hba does differently. Operations that hba lacks are left out.
+    Ranges are hba's, or wider if the policy needs it. Raises ScheduleError if the policy has none of hba's operations.
     """
     total = math.fsum(one.weight for one in policy)
     wanted: dict[str, float] = defaultdict(float)
@@ -141,7 +141,7 @@ def fitted_schedule(
 
 
 def _wide_enough(operation: Operation, magnitudes: Floats) -> Operation:
-    """The operation with a range that reaches all magnitudes, which fall."""
+    """The operation with a range that contains all magnitudes, which are in descending order."""
     if operation.magnitude_range is None:
         return operation
     low, high = operation.magnitude_range
@@ -149,7 +149,7 @@ def _wide_enough(operation: Operation, magnitudes: Floats) -> Operation:
 
 
 def at_least(policy: Sequence[SubPolicy]) -> Floats:
-    """N: how likely an image gets 1, 2, ... of hba's operations or more, up to the most that are possible."""
+    """N: probabilities that an image gets at least 1, 2, ... of hba's operations, up to the largest possible number."""
     total = math.fsum(one.weight for one in policy)
     numbers = np.zeros(max(len(one.steps) for one in policy) + 1)
     for one in policy:
@@ -161,7 +161,7 @@ def at_least(policy: Sequence[SubPolicy]) -> Floats:
 
 
 def fitted(wanted: Floats, at_least: Floats) -> Fit:
-    """wanted: w. at_least: N, not above 1 and not rising; S is at most n_slots."""
+    """Fit p and T. wanted: w. at_least: N, at most 1 and not increasing; S is at most n_slots."""
     fits = []
     for top in TOPS:
         probabilities = top * wanted / wanted.max()
@@ -179,7 +179,7 @@ def fitted(wanted: Floats, at_least: Floats) -> Fit:
 
 
 def halves(rates: Floats) -> tuple[Floats, Floats]:
-    """The rates of the first magnitudes and of the others, cut where both have the same total."""
+    """Split the rates of sorted magnitudes into a first and a second part with equal totals."""
     before = np.concatenate([[0.0], np.cumsum(rates)[:-1]])
     first = np.minimum(rates, np.maximum(0.0, math.fsum(rates) / 2 - before))
     others = rates - first
@@ -188,7 +188,7 @@ def halves(rates: Floats) -> tuple[Floats, Floats]:
 
 def spread_of(magnitudes: Floats, rates: Floats, low: float, high: float) -> tuple[float, float]:
     """The magnitude, in natural units, and the spread of a slot that draws these magnitudes between low and high."""
-    # Rounding must not change a single value, nor leave the range.
+    # Rounding must not change a single value or leave the range.
     mean = float(np.clip(np.average(magnitudes, weights=rates), magnitudes.min(), magnitudes.max()))
     deviation = float(np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates)))
     if high == low or deviation <= _EQUAL * abs(high - low):
@@ -196,7 +196,7 @@ def spread_of(magnitudes: Floats, rates: Floats, low: float, high: float) -> tup
     m, v = (mean - low) / (high - low), deviation / abs(high - low)
 
     def center(s: float) -> float:
-        """l at which the mean is m, in (0, 1)."""
+        """The l for which the mean is m, in (0, 1)."""
         found = logit(m) if s == 0 else brentq(lambda at: _moments(at, s)[0] - m, -_FARTHEST, _FARTHEST, xtol=1e-9)
         return float(found)
 

@@ -1,6 +1,6 @@
-"""Where schedules are found: files, run folders, folders of several seeds; by name, recipes and shipped schedules.
+"""Finds schedules: files, run folders, folders of several seeds, and, by name, recipes and shipped schedules.
 
-Importing it does not import PyTorch, because listing the shipped schedules needs none.
+Importing it does not import PyTorch, because listing the shipped schedules does not need it.
 """
 
 import json
@@ -29,7 +29,7 @@ def policy_names() -> list[str]:
 
 
 def shipped_schedules() -> list[dict[str, Any]]:
-    """Name, epochs, provenance and card of each shipped schedule, as its files say, without checks or PyTorch."""
+    """Name, epochs, provenance and card of each shipped schedule from its files, without checks or PyTorch."""
     found = []
     for name in policy_names():
         schedule, card = (json.loads(file.read_text("utf-8")) for file in files_of(name))
@@ -44,7 +44,7 @@ def files_of(name: str) -> tuple[Traversable, Traversable]:
 
 
 def seed_folder(folder: Path, seed: int) -> Path:
-    """The folder of one of several searches that differ by their seed."""
+    """The folder of one of several searches that differ in their seed."""
     return folder / f"{PREFIX}{seed}"
 
 
@@ -55,7 +55,7 @@ def seed_folders(folder: Path) -> Mapping[int, Path]:
 
 
 def of_several_seeds(folder: Path) -> str | None:
-    """What to do with a folder that holds no run itself but searches of several seeds; None for any other folder."""
+    """Advice for a folder that is no run but contains searches of several seeds; None for any other folder."""
     found = seed_folders(folder)
     if not found:
         return None
@@ -63,7 +63,7 @@ def of_several_seeds(folder: Path) -> str | None:
 
 
 def policy_file(path_or_name: str | Path) -> Path | None:
-    """The path that load_policy reads, whether it exists or not; None for a recipe and for a shipped schedule."""
+    """The path that load_policy reads, which may not exist; None for a recipe or a shipped schedule."""
     path = Path(path_or_name)
     is_named = str(path_or_name) in (*RECIPES, *policy_names())
     # A folder of images may have such a name.
@@ -73,10 +73,10 @@ def policy_file(path_or_name: str | Path) -> Path | None:
 
 
 def load_policy(path_or_name: str | Path, *, other_names: Iterable[str] = ()) -> "Schedule":
-    """Read a schedule file, a run folder's policy.json, or a schedule that ships with the package, or make a recipe.
+    """Load a schedule: a file, the policy.json of a run folder, a schedule that ships with the package, or a recipe.
 
-    Recipes are those of hba/schedule/recipes.py. other_names: further names to suggest for a misspelt one. Raises
-    ScheduleError where there is no such schedule, or where it breaks the format.
+    Recipes are in hba/schedule/recipes.py. other_names: more names to suggest for a misspelt one. Raises ScheduleError
+    if there is no such schedule, or if it breaks the format.
     """
     from hba.schedule.schedule import Schedule
 

@@ -1,6 +1,6 @@
-"""Pictures of a schedule: its curves over epochs, panel by panel, and augmented copies of images.
+"""Pictures of a schedule: its curves over epochs, and augmented copies of images.
 
-`hba show` and `hba apply` save them as PNG files; a run's report draws the same panels one by one.
+`hba show` and `hba apply` save them as PNG files; the report of a run draws the same panels.
 """
 
 import dataclasses
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 5
 MOST_POINTS = 100
-"""Epochs at which a curve is drawn; more cannot be seen."""
+"""Largest number of epochs in a curve; more would not be visible."""
 COLORS = {"probability": "#1f5fa8", "magnitude": "#d1660f", "regularizer": "#0b6e4f"}
 COPY_STYLES = ("-", "--", ":", "-.")
 SINGLE = {1: "."}
-"""The marker of a curve of a single epoch, which is no line."""
+"""Marker of a curve with a single epoch, which is no line."""
 MOST_SIDE = 160
-"""In pixels; larger images are shown smaller."""
+"""Largest side in pixels; larger images are resized."""
 DOTS_PER_INCH = 110
 
 
 class Panel(NamedTuple):
-    """One plot over epochs. name: of an operation or a regularizer. stage: of an operation, empty where all are on the
-    walk, and for a regularizer. ends: for each quantity its kind, which is one of
-    COLORS, and its first and last value. draw: draws it, without title.
+    """A plot over epochs. name: of an operation or a regularizer. ends: for each quantity, its kind, which is one of
+    COLORS, and its first and last value. draw: draws the panel, without a title. stage: of an operation; empty if all
+    are on the walk, and for a regularizer.
     """
 
     name: str
@@ -55,8 +55,8 @@ class Panel(NamedTuple):
 def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
-    Each operation that is used has one: probability (left axis) and magnitude in its unit (right axis), a line for each
-    copy, with bands of one spread of logits to either side. Regularizers come last, in natural units.
+    Each operation in use has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy,
+    with bands of one spread of logits on each side. Regularizers come last, in natural units.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
     rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
@@ -82,7 +82,7 @@ def _from_to(copies: np.ndarray, form: str = ".3g") -> str:
 
 
 def draw_schedule(schedule: Schedule, path: Path) -> None:
-    """All panels in one picture."""
+    """Draw all panels of a schedule into one PNG file."""
     from matplotlib.figure import Figure
 
     found = panels(schedule)
@@ -111,7 +111,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
 def _draw_operation(
     x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, panel: "Axes"
 ) -> None:
-    """bands: the schedules at their lower and their upper ends, or none."""
+    """Draw the panel of an operation. bands: schedules with the lower and the upper ends, or empty."""
     axes_of = {"probability": (panel, 0.0, 1.0)}
     if operation.magnitude_range is not None:
         low, high = sorted(operation.magnitude_range)
@@ -141,7 +141,7 @@ def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes")
 
 
 class AugmentedCopy(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. made_by: operations, a line each, `unchanged` for none."""
+    """image: float (C, H, W) in [0, 1]. made_by: its operations, one per line, or `unchanged`."""
 
     image: Tensor
     made_by: str
@@ -150,7 +150,7 @@ class AugmentedCopy(NamedTuple):
 def draw_augmented(
     schedule: Schedule, images: Sequence[Tensor], path: Path, *, epoch: int, n_copies: int, seed: int
 ) -> None:
-    """A grid: a row per image, first as it is, then augmented copies with the operations that made them.
+    """Draw a grid into a PNG file. Each row shows an image, then augmented copies with the operations that made them.
 
     images: uint8 (3, H, W) each, of any size. epoch: counted from 0.
     """
@@ -180,7 +180,7 @@ def shown(image: Tensor) -> Tensor:
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
 ) -> Iterator[list[AugmentedCopy]]:
-    """For each image the copies that draw_augmented shows."""
+    """For each image, the copies that draw_augmented shows."""
     generator = torch.Generator().manual_seed(seed)
     policy = schedule.without_regularizers().policy(epoch)
     for image in images:
@@ -191,7 +191,7 @@ def augmented_copies(
 
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
-    """What one image got, an operation a line, in order."""
+    """The operations that one image got, in order, one per line."""
     lines = []
     for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
         if slot >= 0:
@@ -202,5 +202,5 @@ def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
 
 
 def _save(figure: "Figure", path: Path) -> None:
-    """Write a PNG file, whole or not at all."""
+    """Write a PNG file atomically."""
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

@@ -1,13 +1,13 @@
 """Recipes: augmentations that people choose by hand, as schedules of one epoch, by name.
 
 The crop of `photo`, `oriented`, `overhead` and `overhead-randaugment` shifts every image by at most an eighth of its
-side, 4 of 32 pixels, as is usual for CIFAR. RandAugment, TrivialAugment and AutoAugment, and the RandAugment of timm,
-are fitted (hba/schedule/fit.py): an image gets each operation as often, and as many operations, as there, but pairs of
-operations differ, and magnitudes where they vary. Each function below says by how much; pairs are compared by the total
-variation distance d between the distributions of an image's operations in their order, magnitudes by the largest
-difference D of the distribution functions.
+side, 4 of 32 pixels, as is usual for CIFAR. RandAugment, TrivialAugment, AutoAugment, and the RandAugment of timm are
+fitted (hba/schedule/fit.py): an image gets each operation as often as in the original, and as many operations, but
+pairs of operations differ, and so do magnitudes that vary. Each function below says by how much. For pairs, d is the
+total variation distance between the distributions of an image's operations in their order; for magnitudes, D is the
+largest difference of the distribution functions.
 
-Importing it does not import PyTorch, because lists of names need none.
+Importing it does not import PyTorch, because lists of names do not need it.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule
 
 RECIPE = "recipe"
-"""In the provenance, the name of a recipe. Trainings fill what it uncovers with the mean colour of their images."""
+"""Key of a recipe's name in the provenance. Trainings with one fill uncovered pixels with their images' mean colour."""
 LARGEST_SHIFT = 1 / 8
-"""Of the crop, as a fraction of the side."""
+"""Largest shift of the crop, as a fraction of the side."""
 N_LEVELS = 64
-"""Of timm's magnitudes, by which their normal distribution is represented."""
+"""Number of levels that represent the normal distribution of timm's magnitudes."""
 
 KINDS = ("probability", "magnitude")
 Stages = Mapping[str, tuple[float, float | None]]
-"""By operation outside the walk, its probability and its magnitude, None where it has none."""
+"""Probability and magnitude, or None, of each operation outside the walk."""
 
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, LARGEST_SHIFT)}
 TIMM: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08), "Erase": (0.25, 1 / 3), "Mixup": (0.5, 0.8), "CutMix": (1.0, 1.0)}
 TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
-"""m9, mstd0.5, and the level at which timm cuts."""
+"""m9, mstd0.5, and timm's largest level."""
 _ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
 TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
     **dict.fromkeys(("AutoContrast", "Equalize", "Invert", "SolarizeAdd"), ()),
@@ -53,18 +53,18 @@ TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
     **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
     **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
 }
-"""By operation, its magnitude at a level in [0, 1], without a sign; two are equally likely. hba lacks SolarizeAdd."""
+"""Magnitudes of each operation at a level in [0, 1], without sign; two are equally likely. hba lacks SolarizeAdd."""
 
 
 class Recipe(NamedTuple):
-    """make: its schedule. text: what it does, and whose it is."""
+    """make: returns its schedule. text: what it does, and where it is from."""
 
     make: Callable[[], Schedule]
     text: str
 
 
 def none() -> Schedule:
-    """All operations with probability 0, and otherwise where a search begins that starts at RandAugment's policy."""
+    """All operations with probability 0. Other values are those of a search that starts at RandAugment's policy."""
     from hba.schedule.schedule import Schedule
 
     space = SearchSpace((*STAGED.values(), *OPERATIONS.values()), 1, (1.0, 0.0, 0.0, 0.0), searches_count=True)
@@ -74,11 +74,11 @@ def none() -> Schedule:
 
 
 def of_torchvision(policy: str, name: str | None = None, stages: Stages | None = None) -> Schedule:
-    """One of torchvision's policies, after operations of other stages. name: of the recipe, by default the policy's.
+    """One of torchvision's policies, with operations of other stages. name: of the recipe; by default, the policy's.
 
-    RandAugment: d = 0.032, because 4.0 % of pairs are of one operation instead of 7.7 %; magnitudes are exact.
-    TrivialAugment has no pairs; D is at most 0.08, and 0.12 for Posterize. AutoAugment applies pairs that belong
-    together: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded, not cut.
+    RandAugment: d = 0.032, because 4.0 % of pairs repeat an operation instead of 7.7 %; magnitudes are exact.
+    TrivialAugment has no pairs; D is at most 0.08, and 0.12 for Posterize. AutoAugment applies operations in fixed
+    pairs: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded, not truncated.
     """
     from hba.schedule.torchvision_policies import policy_of_torchvision
 
@@ -86,19 +86,19 @@ def of_torchvision(policy: str, name: str | None = None, stages: Stages | None =
 
 
 def timm() -> Schedule:
-    """rand-m9-mstd0.5-inc1 with Mixup, CutMix, random erasing, flip and crop, as trainings with timm have them.
+    """rand-m9-mstd0.5-inc1 with Mixup, CutMix, random erasing, flip and crop, as is usual in trainings with timm.
 
     Ref: github.com/facebookresearch/deit, main.py: mixup 0.8, cutmix 1.0, mixup-prob 1.0, mixup-switch-prob 0.5,
-    reprob 0.25, recount 1; timm's create_transform, by default: scale (0.08, 1), hflip 0.5, no color jitter beside
-    RandAugment. Without SolarizeAdd, a fifteenth of the operations, which is left out, d = 0.008 and D is at most 0.09.
-    Otherwise than in timm, an erased rectangle has the fill colour instead of noise, all that moves pixels is bilinear
-    instead of bicubic, and Posterize keeps one bit at least.
+    reprob 0.25, recount 1; the defaults of timm's create_transform: scale (0.08, 1), hflip 0.5, no color jitter besides
+    RandAugment. SolarizeAdd, one of the 15 operations, is left out; for all others, d = 0.008 and D is at most 0.09.
+    Unlike in timm, an erased rectangle has the fill colour instead of noise, operations that move pixels are bilinear
+    instead of bicubic, and Posterize keeps at least one bit.
     """
     return _recipe("timm", TIMM, timm_randaugment(), "bilinear")
 
 
 def _recipe(name: str, stages: Stages, policy: Sequence[SubPolicy] = (), interpolation: str = "nearest") -> Schedule:
-    """Operations of other stages, and on the walk the fitted policy."""
+    """A recipe of operations of other stages, and of the fitted policy on the walk."""
     import numpy as np
 
     from hba.policy.module import GRAY
@@ -121,7 +121,7 @@ def _recipe(name: str, stages: Stages, policy: Sequence[SubPolicy] = (), interpo
 
 
 def timm_randaugment() -> tuple[SubPolicy, ...]:
-    """rand-m9-mstd0.5-inc1: two of 15 operations, the same one perhaps twice, each applied with probability 0.5.
+    """rand-m9-mstd0.5-inc1: two of 15 operations, drawn with replacement, each applied with probability 0.5.
 
     Ref: timm/data/auto_augment.py (rand_augment_transform, LEVEL_TO_ARG).
     """
@@ -138,11 +138,11 @@ def timm_randaugment() -> tuple[SubPolicy, ...]:
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "none": Recipe(none, "nothing beside the baseline augmentation"),
+    "none": Recipe(none, "nothing besides the baseline augmentation"),
     "randaugment": Recipe(partial(of_torchvision, "randaugment"), "RandAugment, with torchvision's defaults"),
     "trivialaugment": Recipe(
         partial(of_torchvision, "trivialaugment"),
-        "TrivialAugment, as torchvision has it; shifts by up to a seventh of the side",
+        "TrivialAugment as in torchvision, with shifts by up to a seventh of the side",
     ),
     "autoaugment": Recipe(
         partial(of_torchvision, "autoaugment-imagenet", "autoaugment"),

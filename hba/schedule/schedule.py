@@ -1,4 +1,4 @@
-"""The schedule: one policy per epoch, in natural units, with where it came from. Its file is hba/schedule/file.py's."""
+"""Schedule: one policy for each epoch, in natural units, with its provenance. hba/schedule/file.py defines its file."""
 
 import dataclasses
 import warnings
@@ -24,15 +24,15 @@ from hba.utils.text import first_of, unknown
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Values of shape (epochs, n) in natural units; row e is the policy at the end of epoch e of the search.
+    """A policy for each epoch: values (epochs, n) in natural units, at the end of each epoch of the search.
 
-    spread (epochs, n): a policy is a distribution. Every image has hyperparameters of its own, whose logits are normal
-    around those of the row with this standard deviation; 0 is the bare row. One number, one row (n,) or one column
-    (epochs, 1) may be given for all. Regularizers are the same for all images and have none.
-    fill: the colour in [0, 1], one number per channel, of what geometric operations and Cutout uncover: the mean
-    colour of the images that were searched on. provenance: JSON values that say how the schedule was made.
-    is_stretched: whether its length was chosen by `stretched`; not kept in files.
-    ScheduleError for values of a wrong shape, outside their range or not finite, and a spread < 0 or of a regularizer.
+    spread (epochs, n): every image draws its own hyperparameters, with logits from a normal distribution around the
+    values with this standard deviation; 0 means the values themselves. You may give one number, one row (n,) or one
+    column (epochs, 1) for all. Regularizers are the same for all images, so their spread is 0.
+    fill: the colour, in [0, 1] for each channel, of pixels that geometric operations and Cutout uncover: the mean
+    colour of the images of the search. provenance: JSON values about the origin of the schedule.
+    is_stretched: whether `stretched` chose its length; not kept in files.
+    Raises ScheduleError for values of a wrong shape, outside their range or not finite, and for a wrong spread.
     """
 
     space: SearchSpace
@@ -57,7 +57,7 @@ class Schedule:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         object.__setattr__(self, "provenance", dict(self.provenance))
-        # Only a search has to know that a probability of 1 stays.
+        # Only a search needs to know that a probability is fixed at 1.
         object.__setattr__(self, "space", dataclasses.replace(self.space, always=False))
 
     def __repr__(self) -> str:
@@ -70,14 +70,14 @@ class Schedule:
         return len(self.values)
 
     def values_at(self, position: float) -> np.ndarray:
-        """Values (n,) at a row number that may be fractional, interpolated linearly; position in [0, epochs - 1].
+        """Values (n,) at a position in [0, epochs - 1], with linear interpolation between epochs.
 
-        Those on a log scale are interpolated by their logarithms.
+        Values on a log scale are interpolated in their logarithms.
         """
         return _on_scales(self.space, lambda rows: self._between(rows, position), self.values)
 
     def spread_at(self, position: float) -> np.ndarray:
-        """The same of the spread (n,)."""
+        """Spread (n,) at a position in [0, epochs - 1], with linear interpolation."""
         return self._between(self.spread, position)
 
     def _between(self, rows: np.ndarray, position: float) -> np.ndarray:
@@ -85,19 +85,19 @@ class Schedule:
             raise ScheduleError(f"the position must lie in [0, {self.epochs - 1}], got {position}")
         before = int(position)
         start, end = rows[before], rows[min(before + 1, self.epochs - 1)]
-        # Rounding must not carry a value past the end of its range.
+        # Rounding must not move a value beyond the end of its range.
         return np.clip(start + (end - start) * (position - before), np.minimum(start, end), np.maximum(start, end))
 
     def position(self, fraction: float) -> float:
-        """The row number at a fraction in [0, 1] of the whole schedule."""
+        """The position at a fraction in [0, 1] of the whole schedule."""
         if not 0 <= fraction <= 1:
             raise ScheduleError(f"the fraction of the training must lie in [0, 1], got {fraction}")
         return fraction * (self.epochs - 1)
 
     def stretched(self, epochs: int) -> "Schedule":
-        """The same schedule over another number of epochs: first and last row stay, linear in between (paper, 4).
+        """The schedule over another number of epochs, by linear interpolation from the first to the last (paper, 4).
 
-        One epoch gets the middle of the schedule.
+        A single epoch gets the middle of the schedule.
         """
         epochs = whole_number("epochs", epochs)
         if epochs < 1:
@@ -109,10 +109,10 @@ class Schedule:
         return dataclasses.replace(self, values=values, spread=spread, is_stretched=True)
 
     def with_spread(self, spread: float, *, probabilities: bool = True) -> "Schedule":
-        """The same rows, around which images draw by another spread, the same everywhere and in every epoch.
+        """The same values with another spread, the same for all hyperparameters of the policy and all epochs.
 
-        spread: standard deviation in logits, at least 0; 0 is the bare rows. probabilities False: magnitudes alone have
-        it, and every probability, also of K, is that of the row. Raises ScheduleError for a spread below 0.
+        spread: standard deviation in logits, at least 0. probabilities: if False, only magnitudes have a spread, and
+        all probabilities, including those of K, have none. Raises ScheduleError for a spread below 0.
         """
         row = np.full(self.space.n, spread)
         row[self.space.n_of_policy :] = 0.0
@@ -121,24 +121,24 @@ class Schedule:
         return dataclasses.replace(self, spread=row)
 
     def only(self, epoch: int) -> "Schedule":
-        """A schedule of the one row of an epoch, counted from 0: a fixed policy."""
+        """A fixed policy: the schedule with only the policy of an epoch, counted from 0."""
         row = slice(self._checked(epoch), epoch + 1)
         return self._fixed(self.values[row], self.spread[row], f"epoch {epoch + 1} of {self.epochs}")
 
     def averaged(self) -> "Schedule":
-        """A schedule of one row, the mean of all, with the mean of the spread: a fixed policy.
+        """A fixed policy: the schedule with the mean of the values and of the spread over all epochs.
 
-        The mean of values on a log scale is the geometric one.
+        For values on a log scale, it is the geometric mean.
         """
         values = _on_scales(self.space, _mean, self.values)
         return self._fixed(values, _mean(self.spread), f"the mean of {self.epochs} epochs")
 
     def _fixed(self, values: np.ndarray, spread: np.ndarray, rows: str) -> "Schedule":
-        """Its provenance says which rows of the whole schedule it is made of."""
+        """A schedule whose provenance says from which epochs of this one it was made."""
         return Schedule(self.space, values, self.fill, {**self.provenance, "rows": rows}, spread=spread)
 
     def policy(self, epoch: int) -> Policy:
-        """The policy of an epoch, counted from 0: operations alone, as `transform` has them."""
+        """The policy of an epoch, counted from 0. Like `transform`, it has only the operations."""
         epoch, policy = self._checked(epoch), self._operations_alone()
         values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
         found = Policy(policy.space, values, self.fill, spread)
@@ -146,37 +146,37 @@ class Schedule:
         return found
 
     def regularization(self, epoch: int) -> dict[str, float]:
-        """Values of the regularizers in an epoch, counted from 0, by name in natural units, for a training loop of your
-        own: `dropout.<module>` is the rate of that module, `weight_decay` the optimizer's. Empty where none was tuned.
+        """Values of the regularizers in an epoch, counted from 0, by name in natural units, for your own training loop:
+        `dropout.<module>` is the rate of that module, `weight_decay` the optimizer's. Empty if none was tuned.
 
-        Whole numbers are rounded to the nearest.
+        Hyperparameters that are whole numbers are rounded.
         """
         row = self.values[self._checked(epoch), self.space.n_of_policy :].tolist()
         tuned = zip(self.space.regularizers, row, strict=True)
         return {one.name: float(round(value)) if one.whole else value for one, value in tuned}
 
     def without_regularizers(self) -> "Schedule":
-        """The policy alone: operations, and how many an image gets. ScheduleError where no operation was tuned."""
+        """The schedule with only the policy. Raises ScheduleError if it has no operations."""
         if not self.space.operations:
-            raise ScheduleError("the schedule has no operations; schedule.regularization(epoch) has its values")
+            raise ScheduleError("the schedule has no operations; get its values by schedule.regularization(epoch)")
         return self._columns(dataclasses.replace(self.space, regularizers=()), slice(self.space.n_of_policy))
 
     def without_operations(self) -> "Schedule":
-        """The regularizers alone. ScheduleError where none was tuned."""
+        """The schedule with only the regularizers. Raises ScheduleError if it has none."""
         if not self.space.regularizers:
-            raise ScheduleError("the schedule has no regularizers; search one with tune (--tune dropout, ...)")
+            raise ScheduleError("the schedule has no regularizers; search for one with tune (--tune dropout, ...)")
         space = SearchSpace((), count_probabilities=(1.0,), regularizers=self.space.regularizers)
         return self._columns(space, slice(self.space.n_of_policy, None))
 
     def without(self, *names: str) -> "Schedule":
-        """The same schedule without some operations outside of the walk, such as "Perspective" or "Mixup".
+        """The schedule without some operations outside the walk, such as "Perspective" or "Mixup".
 
         Raises ScheduleError for other names.
         """
         others = [one.name for one in self.space.operations if one.stage != WALK]
         for name in names:
             if name not in others:
-                raise ScheduleError(unknown("operation outside of the walk", name, others))
+                raise ScheduleError(unknown("operation outside the walk", name, others))
         operations = tuple(one for one in self.space.operations if one.name not in names)
         kept = [column for column, name in enumerate(self.space.names) if name.partition(".")[0] not in names]
         return self._columns(dataclasses.replace(self.space, operations=operations), kept)
@@ -193,42 +193,42 @@ class Schedule:
     def transform(self) -> PolicyTransform:
         """The schedule as a torchvision v2 transform; see PolicyTransform.
 
-        It has the operations alone: a warning names the regularizers, whose values `regularization` has.
-        `schedule.without_regularizers().transform()` does not warn. Raises ScheduleError where no operation was tuned.
+        It applies only the operations. A warning names the regularizers, whose values `regularization` returns;
+        `schedule.without_regularizers().transform()` does not warn. Raises ScheduleError without operations.
         """
         return PolicyTransform(self._operations_alone())
 
     def batch_transform(self, n_classes: int) -> BatchTransform:
-        """Mixup and CutMix of the schedule, for batches of images and labels. n_classes: of the labels."""
+        """Mixup and CutMix of the schedule, for batches of images and labels. n_classes: the number of classes."""
         return BatchTransform(self, n_classes)
 
     def _operations_alone(self) -> "Schedule":
-        """The policy alone, with a warning where that leaves regularizers out."""
+        """The schedule with only the policy. Warns if this leaves out regularizers."""
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
         names = first_of([one.name for one in self.space.regularizers], 8)
-        remedy = "schedule.regularization(epoch) has their values; schedule.without_regularizers() does not warn"
+        remedy = "get their values by schedule.regularization(epoch); schedule.without_regularizers() does not warn"
         warnings.warn(f"only operations are used, not {names}: {remedy}", stacklevel=3)
         return policy
 
     def text(self) -> str:
-        """What its file holds: JSON that a person can read."""
+        """The content of its file: human-readable JSON."""
         return written(self.space, self.values, self.fill, self.provenance, self.spread)
 
     def save(self, path: str | Path) -> None:
-        """Write the file whole or not at all."""
+        """Write the schedule to a file, atomically."""
         write_text(Path(path), self.text())
 
     @staticmethod
     def load(path: str | Path) -> "Schedule":
-        """Read a schedule file; ScheduleError says what breaks the format."""
+        """Read a schedule file. Raises ScheduleError, with the reason, if it breaks the format."""
         with reading(Path(path)):
             return Schedule(**parse(read_text(Path(path))))
 
 
 def _on_scales(space: SearchSpace, function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """A function of rows (epochs, n) whose values lie between the rows', which sees logarithms on a log scale."""
+    """Apply a function to rows (epochs, n), using logarithms on a log scale. Its results must lie between the rows."""
     columns = [column for column, one in enumerate(space.regularizers, space.n_of_policy) if one.scale == "log"]
     found = function(rows)
     if columns:
@@ -238,18 +238,18 @@ def _on_scales(space: SearchSpace, function: Callable[[np.ndarray], np.ndarray],
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """Of rows (epochs, n), as one row (1, n). Rounding must not carry it past the end of a range."""
+    """Mean of rows (epochs, n), as one row (1, n). Rounding must not move it beyond the end of a range."""
     return np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
 
 
 def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """As an array of the shape of values (epochs, n), 0 for regularizers."""
+    """The spread as an array of the shape of values (epochs, n), with 0 for regularizers."""
     try:
         spread = np.broadcast_to(np.asarray(given, dtype=np.float64), values.shape).copy()
     except ValueError:
         raise ScheduleError(f"spread must be a number or of shape {values.shape}, got {np.shape(given)}") from None
     if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
-        # One number for a whole row.
+        # One number for all hyperparameters.
         spread[:, space.n_of_policy :] = 0
     if not (np.isfinite(spread) & (spread >= 0)).all() or spread[:, space.n_of_policy :].any():
         raise ScheduleError("spread must be finite, not below 0, and 0 for regularizers, the same for all images")

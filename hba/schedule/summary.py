@@ -1,8 +1,8 @@
-"""What a schedule amounts to: operation by operation, in images that operations reach, and in regularizers.
+"""Summaries of a schedule: its operations, the share of images that each is applied to, and its regularizers.
 
-How many images an operation reaches is computed from the walk of hba/policy/draw.py, without drawing. A slot's
-probability says how often it would fire; where that is spread, it is its mean over images. Of the slots that fire for
-an image, in random order, only the first K are applied: far fewer than the probabilities suggest.
+The share of images that get an operation is computed from the walk of hba/policy/draw.py, without drawing. A slot's
+probability, or its mean over images with a spread, is how often the slot would fire. Of the slots that fire for an
+image, in random order, only the first K are applied: far fewer than the probabilities suggest.
 
     symbol  in the code    meaning
     f       own            how many copies of the operation fire
@@ -38,12 +38,12 @@ from hba.utils.text import first_of, number_of
 
 @dataclass(frozen=True)
 class OperationSummary:
-    """One operation at several epochs, as means over its copies; magnitudes are None for an operation without one.
+    """An operation at several epochs, as means over its copies; magnitudes are None for an operation without magnitude.
 
-    strength: in [0, 1], mean over copies of probability times how far the magnitude is from doing nothing.
-    shown_magnitudes: what a person should read: that mean, or one number for each copy where they are on both sides of
-    what does nothing, which the mean hides. moved: how far a copy moved from the first to the last of the epochs, as
-    the mean over copies; the larger of the moves of both numbers, as a share of its range, in [0, 1].
+    strength: in [0, 1], the mean over copies of the probability times the distance of the magnitude from the identity.
+    shown_magnitudes: the magnitudes to print: the mean, or one number for each copy if they lie on both sides of the
+    identity, which the mean would hide. moved: how far copies moved from the first to the last epoch, in the mean; the
+    larger of the moves of probability and magnitude, as a share of the range, in [0, 1].
     """
 
     operation: Operation
@@ -56,7 +56,7 @@ class OperationSummary:
 
 @dataclass(frozen=True)
 class RegularizerSummary:
-    """One regularizer in natural units. began: where the search or, if unknown, the space begins. values: by epoch."""
+    """A regularizer in natural units. began: where the search began or, if unknown, the space. values: by epoch."""
 
     hyperparameter: Hyperparameter
     began: float
@@ -64,10 +64,10 @@ class RegularizerSummary:
 
 
 class Reach(NamedTuple):
-    """What share of images a policy reaches, in [0, 1].
+    """Shares of images, in [0, 1], to which a policy applies its operations.
 
-    shares: by operation, of images to which a copy of it is applied, whether its magnitude changes anything or not; of
-    mixing, of batches. numbers: of images to which 0, 1, 2, ... operations of the walk are applied.
+    shares: by operation, the share of images that get a copy of it, whatever its magnitude; for mixing, of batches.
+    numbers: the shares of images that get 0, 1, 2, ... operations of the walk.
     """
 
     shares: Mapping[str, float]
@@ -75,7 +75,7 @@ class Reach(NamedTuple):
 
 
 def spaced(count: int, most: int) -> list[int]:
-    """At most so many of the indices 0 to count - 1, evenly spaced, the first and the last among them."""
+    """At most `most` of the indices 0 to count - 1, evenly spaced, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
 
 
@@ -91,13 +91,13 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
 
 
 def used_operations(schedule: Schedule) -> list[Operation]:
-    """The operations that are applied in some epoch; all where none is."""
+    """The operations that are applied in some epoch; all if none is."""
     operations = schedule.space.operations
     return [one for one in operations if copies_of(schedule, one, "probability").any()] or [*operations]
 
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
-    """The schedules whose rows are one spread of logits below, and above."""
+    """Schedules with values that are one spread of logits below, and above."""
     values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)
     logits = schedule.space.encode(values)
     moved = (schedule.space.decode(logits + sign * spread) for sign in (-1, 1))
@@ -106,13 +106,13 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
 
 
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
-    """Every operation at these epochs (from 0), the strongest at the last of them first."""
+    """Every operation at these epochs (from 0), sorted by the strength at the last, strongest first."""
     summaries = _summarized(schedule, schedule.values[list(epochs)])
     return sorted(summaries, key=lambda summary: -summary.strength[-1])
 
 
 def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
-    """Every operation where the search began and at an epoch (from 0), what moved most first."""
+    """Every operation at the start of the search and at an epoch (from 0), sorted by how far it moved."""
     start = start_of(schedule)
     values = np.stack([schedule.values[0] if start is None else start, schedule.values[epoch]])
     return sorted(_summarized(schedule, values), key=lambda summary: -summary.moved)
@@ -136,14 +136,14 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
 
 
 def _shown(operation: Operation, copies: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """By row of magnitudes (epochs, copies): the mean, or each copy where the mean would hide opposite ones."""
+    """For each epoch of magnitudes (epochs, copies), the mean, or each copy if the mean would hide opposite ones."""
     nothing = operation.identity
     is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
     return tuple(tuple(row) for row in (copies if is_split else copies.mean(axis=1, keepdims=True)).tolist())
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:
-    """Where the search began, as logits (n,); None where that is unknown, as for a schedule from elsewhere."""
+    """The start of the search, as logits (n,); None if it is unknown, as for a schedule from elsewhere."""
     settings: Any = schedule.provenance.get("settings")
     try:
         if not FORMER_GROUPS.isdisjoint(settings.get("tune", ())):
@@ -162,18 +162,18 @@ def start_logits(schedule: Schedule) -> Tensor | None:
             found = found.where(is_searched, torch.inf)
         return found
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
-        # Provenance may have been written by any program.
+        # Any program may have written the provenance.
         return None
 
 
 def start_of(schedule: Schedule) -> np.ndarray | None:
-    """Where the search began, in natural units (n,); None where that is unknown."""
+    """The start of the search, in natural units (n,); None if it is unknown."""
     logits = start_logits(schedule)
     return None if logits is None else schedule.space.decode(logits.double()).numpy()
 
 
 def reach(schedule: Schedule, epoch: int) -> Reach:
-    """What the policy of an epoch, counted from 0, reaches."""
+    """The shares of images to which the policy of an epoch, counted from 0, applies its operations."""
     space, copies = schedule.space, schedule.space.copies
     values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
     means = mean_probabilities(space, values, spread)
@@ -186,13 +186,13 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
         row = values if one.stage == MIXING else means
         shares[one.name] = float(row[space.names.index(f"{one.name}.probability")])
     if {"Mixup", "CutMix"} <= shares.keys():
-        # A batch is mixed by CutMix only if it is not by Mixup.
+        # CutMix mixes a batch only if Mixup does not.
         shares["CutMix"] *= 1 - shares["Mixup"]
     for number, operation in enumerate(space.walk):
         first, end = number * copies, (number + 1) * copies
         others = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))
-    # As many are applied as fire, but at most K.
+    # All slots that fire are applied, but at most K.
     numbers = [0.0] * len(chances)
     for fired, p_fired in enumerate(poisson_binomial(fires)):
         for count, chance in enumerate(chances):
@@ -211,30 +211,30 @@ def _missed(chances: list[float], own: Floats, others: Floats) -> float:
 
 
 def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]:
-    """All of them, in the order of the space; empty where none was tuned."""
+    """All regularizers, in the order of the space; empty if none was tuned."""
     space = schedule.space
     if not space.regularizers:
         return ()
     start = start_of(schedule)
     begun = space.decode(space.initial().double()).numpy() if start is None else start
     return tuple(
-        # Six digits leave out what a logit of single precision adds.
+        # Six digits hide the rounding of a single-precision logit.
         RegularizerSummary(one, float(f"{begun[column]:.6g}"), tuple(schedule.values[:, column].tolist()))
         for column, one in enumerate(space.regularizers, space.n_of_policy)
     )
 
 
 def is_of_text(schedule: Schedule) -> bool:
-    """Whether a search on text found it, or it tunes what only language models have."""
+    """Whether a search on text found it, or it tunes regularizers that only language models have."""
     own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
     return "vocabulary_size" in schedule.provenance or any(own)
 
 
 def not_shown(space: SearchSpace) -> tuple[str, ...]:
-    """Names of mixing and regularizers, which no picture of single images shows."""
+    """Names of mixing operations and regularizers, which pictures of single images cannot show."""
     return (*(one.name for one in space.mixing), *(one.name for one in space.regularizers))
 
 
 def left_out(space: SearchSpace) -> str:
-    """What is left out where only operations are taken, and where to find it."""
+    """Names of the regularizers that are left out with only operations, and where to find their values."""
     return f"{first_of([one.name for one in space.regularizers], 8)}; schedule.regularization(epoch) has their values"

@@ -1,6 +1,6 @@
-"""torchvision's published policies, with the numbers of the torchvision that is installed.
+"""torchvision's published policies, with the numbers of the installed torchvision.
 
-torchvision draws whether a magnitude is negated, for the enhancers too: half of their factors are above 1, half below.
+torchvision draws the sign of magnitudes, also for the enhancers: half of their factors are above 1, half below.
 AutoAugment and RandAugment shift by shares of the side; TrivialAugment by up to 32 pixels, here of PHOTOGRAPH_SIDE.
 """
 
@@ -15,26 +15,26 @@ from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.text import unknown
 
 PHOTOGRAPH_SIDE = 224
-"""Pixels of the side of a photograph, of which TrivialAugment's shifts of up to 32 pixels are a share."""
+"""Side of a photograph in pixels, to convert TrivialAugment's shifts of up to 32 pixels to shares of the side."""
 AUTO_AUGMENT_BINS = 10
-"""Of its magnitudes; torchvision has no name for the number."""
+"""Number of AutoAugment's magnitudes, which torchvision does not name."""
 DIGITS = 6
-"""Of magnitudes in single precision."""
+"""Digits of a magnitude in single precision."""
 
 POLICIES: Mapping[str, AutoAugment | RandAugment | TrivialAugmentWide] = {
     **{f"autoaugment-{policy.value}": AutoAugment(policy) for policy in AutoAugmentPolicy},
     "randaugment": RandAugment(),
     "trivialaugment": TrivialAugmentWide(),
 }
-"""By name: AutoAugment (Cubuk et al. 2019), of which an image gets one sub-policy; RandAugment (Cubuk et al. 2020),
-operations drawn one after the other; TrivialAugment (Mueller and Hutter 2021), one operation at any strength.
+"""By name: AutoAugment (Cubuk et al. 2019), which applies one sub-policy to an image; RandAugment (Cubuk et al. 2020),
+which draws operations one after the other; TrivialAugment (Mueller and Hutter 2021), one operation at any strength.
 """
 Table = Mapping[str, tuple[Tensor, bool]]
-"""By operation, its magnitudes, from weak to strong, and whether a sign is drawn."""
+"""Magnitudes of each operation, from weak to strong, and whether a sign is drawn."""
 
 
 def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
-    """The sub-policies of one of POLICIES; ScheduleError for another name."""
+    """The sub-policies of one of POLICIES. Raises ScheduleError for another name."""
     if name not in POLICIES:
         raise ScheduleError(unknown("name", name, POLICIES))
     transform, side = POLICIES[name], (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
@@ -52,13 +52,13 @@ def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
 
 
 def _any_of(table: Table, numbers: Sequence[int]) -> tuple[Choice, ...]:
-    """All operations are equally likely, and so are the numbered magnitudes."""
+    """Choices among all operations, equally likely, and among the numbered magnitudes, equally likely."""
     chance = 1 / len(table) / len(numbers)
     return tuple(choice for name in table for number in numbers for choice in _choices(table, name, chance, number))
 
 
 def _choices(table: Table, name: str, chance: float, number: int | None) -> Iterator[Choice]:
-    """An operation at a numbered magnitude, on both sides of the identity where torchvision draws a sign."""
+    """An operation at a numbered magnitude, on both sides of the identity if torchvision draws a sign."""
     if name == "Identity":
         return
     (magnitudes, has_sign), operation = table[name], OPERATIONS[name]

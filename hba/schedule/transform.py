@@ -31,7 +31,7 @@ IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
 def _is_plain_tensor(given: Any) -> bool:
-    """An image's tensor has three dimensions or more; labels and vectors have fewer."""
+    """Whether a tensor may be an image: it has at least three dimensions; labels and vectors have fewer."""
     return isinstance(given, Tensor) and not isinstance(given, tv_tensors.TVTensor) and given.ndim >= 3
 
 
@@ -41,21 +41,21 @@ def _is_image_array(given: Any) -> bool:
 
 
 class FollowsSchedule(nn.Module):
-    """A module with a place in a schedule, at first the last row; DataLoader workers follow it, persistent ones too."""
+    """A module with a place in a schedule, at first the last epoch; DataLoader workers follow, persistent ones too."""
 
     def __init__(self, schedule: Any) -> None:
-        # A Schedule, whose module imports this one.
+        # schedule is a Schedule, whose module imports this one.
         super().__init__()
         self.schedule = schedule
-        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
+        # In shared memory, because worker processes have copies of this object, but must see the same position.
         self._position = torch.full((), schedule.epochs - 1, dtype=torch.float64).share_memory_()
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
-        """Use the schedule's row for an epoch of a training, counted from 0.
+        """Use the schedule's policy for an epoch of a training, counted from 0.
 
-        epochs: of the training; the schedule is stretched to them (see Schedule.stretched). None takes the schedule's
-        rows as they are, for a training of exactly as many epochs, and warns, because a shorter training would end
-        before the schedule does; not if the schedule was stretched. SettingsError for an epoch that it does not have.
+        epochs: length of the training, to which the schedule is stretched (see Schedule.stretched). None is for a
+        training with as many epochs as the schedule. It warns, because a shorter training would end before the
+        schedule, unless the schedule was stretched. Raises SettingsError for an epoch that does not exist.
         """
         length = self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
         epoch = whole_number("epoch", epoch)
@@ -65,17 +65,17 @@ class FollowsSchedule(nn.Module):
             self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
             return
         if length > 1 and not self.schedule.is_stretched:
-            text = f"set_epoch(epoch) takes the schedule row by row, right for a training of {length} epochs only"
-            warnings.warn(f"{text}; call set_epoch(epoch, epochs), with the epochs of your training", stacklevel=2)
+            text = f"set_epoch(epoch) is right only for a training of {length} epochs, the length of the schedule"
+            warnings.warn(f"{text}; call set_epoch(epoch, epochs) with the epochs of your training", stacklevel=2)
         self._position.fill_(float(epoch))
 
     def set_progress(self, fraction: float) -> None:
-        """Use the place at a fraction in [0, 1] of the schedule, linear between rows; needs no stretching."""
+        """Use the place at a fraction in [0, 1] of the schedule, with linear interpolation between epochs."""
         self._position.fill_(self.schedule.position(fraction))
 
     @property
     def position(self) -> float:
-        """The current row number; fractional between two rows."""
+        """The current epoch of the schedule, counted from 0; fractional between two epochs."""
         return float(self._position)
 
     def extra_repr(self) -> str:
@@ -83,32 +83,32 @@ class FollowsSchedule(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # A copy, unlike a worker's, gets its own place, which its own workers then share.
+        # A copy has its own place, unlike a worker, and shares it with its own workers.
         self._position.share_memory_()
 
 
 class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
-    """Augments images by the policy of the current place in the schedule; returns what it got, augmented.
+    """Augments images by the policy at the current place in the schedule. Returns the same types as it takes.
 
-    Takes a PIL image (mode L or RGB), a tv_tensors.Image, a NumPy array, uint8 of shape (H, W), (H, W, 1) or
-    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3, or as many as the
-    fill of the schedule has; type, dtype and size stay. Three channels are red, green and blue. Every image of a batch
-    gets its own draw. PIL images are augmented by PIL itself, and arrays become what PIL makes of them; rounded to 8
-    bits, operations are within a grey level of tensors. With Numba, uint8 on a CPU takes a fraction of the time.
+    It takes a PIL image (mode L or RGB), a tv_tensors.Image, a uint8 NumPy array of shape (H, W), (H, W, 1) or
+    (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3, or the number of
+    channels of the schedule's fill. Type, dtype and size do not change. Three channels are red, green and blue. Every
+    image of a batch gets its own draw. PIL augments PIL images, and arrays get PIL's results; tensors, rounded to 8
+    bits, are within one grey level of them. With Numba, uint8 images on a CPU take a fraction of the time.
 
-    Place it before the normalisation: floats far outside [0, 1] are refused, on a GPU only in the first batch.
+    Place it before the normalisation: floats far outside [0, 1] raise an error, on a GPU only in the first batch.
 
-    A sample, of any structure, holds one image. Labels and everything else that is no image pass through. So does a
-    tensor of three dimensions or more beside a PIL image or a tv_tensors.Image; without these, the first such tensor is
-    the image. Raises TypeError for a sample without an image, and for one with two, because one of them may be a mask;
-    only several tv_tensors.Image are accepted, and get the same draw.
+    A sample, of any structure, contains one image. Labels and everything else that is no image pass through. So do
+    tensors of three or more dimensions next to a PIL image or a tv_tensors.Image; without these, the first such tensor
+    is the image. Raises TypeError for a sample without an image or with two, because one of them may be a mask. Only
+    several tv_tensors.Image are accepted; they get the same draw.
 
-    tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move as its pixels do (hba/schedule/annotations.py).
-    All frames of a tv_tensors.Video get one draw. TypeError for annotations and an operation without moves_pixels.
+    tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move like its pixels (hba/schedule/annotations.py).
+    All frames of a tv_tensors.Video get one draw. Raises TypeError for annotations if an operation lacks moves_pixels.
 
-    set_epoch or set_progress choose the place in the schedule, and reach DataLoader workers, persistent ones too.
-    Before the first call, the last row is used: a fixed policy. Each image draws its probabilities and magnitudes
-    around the row by the schedule's spread. Draws are of torch's default generator, which DataLoader seeds by worker.
+    set_epoch and set_progress choose the place in the schedule, also for DataLoader workers, even persistent ones.
+    Before the first call, it is the last epoch: a fixed policy. Each image draws its magnitudes and probabilities
+    around the policy by the spread. Draws use torch's default generator, which DataLoader seeds for each worker.
     """
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
@@ -119,15 +119,15 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         self._checked: set[torch.device] = set()
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        """One draw, used for every image of the sample; they must hold equally many."""
+        """Make one draw for all images of the sample, which must have the same batch size."""
         images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
         if len(images) != 1 and not (images and all(isinstance(given, tv_tensors.Image) for given in images)):
             remedy = "wrap a mask as tv_tensors.Mask, and images that should get the same draw as tv_tensors.Image"
             raise TypeError(f"a sample must hold one image, got {len(images)}; {remedy}; {IMAGE_FORMS}")
         first, is_annotated = images[0], len(images) < len(flat_inputs)
         if is_annotated and (names := unmovable(self.schedule.space.operations)):
-            rule = f"boxes, masks and keypoints must move as the image does, and {', '.join(names)} does not say how"
-            raise TypeError(f"{rule}; register an operation that moves nothing with moves_pixels=False")
+            rule = f"boxes, masks and keypoints must move with the image, but {', '.join(names)} does not say how"
+            raise TypeError(f"{rule}; register an operation that moves no pixels with moves_pixels=False")
         if not isinstance(first, Tensor):
             return {"one_draw": draw_for_one(self._row_on(None))}
         for given in images:
@@ -139,7 +139,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         n_images = math.prod(first.shape[: -4 if is_video else -3])
         if is_video or is_annotated:
             if n_images > 1:
-                raise TypeError(f"videos and annotations must come with a single draw, got {tuple(first.shape)}")
+                raise TypeError(f"videos and annotations must be for a single draw, got {tuple(first.shape)}")
         elif n_images != 1 or first.device.type != "cpu":
             means, spread = self._row_on(first.device)
             return {"tensor_draw": draw_with_trace(self.schedule.space, means, n_images, spread=spread)[0]}
@@ -163,11 +163,11 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
             raise TypeError(f"{IMAGE_FORMS}, got {inpt.mode}")
         return apply_to_pil(params["one_draw"], inpt, color_for(len(inpt.mode), self.schedule.fill))
 
-    # What torchvision called them before 0.21.
+    # The names in torchvision before 0.21.
     _get_params, _transform = make_params, transform
 
     def _on_array(self, pixels: np.ndarray, drawn: Sequence[OpSample]) -> np.ndarray:
-        """A new array, the same that PIL makes of it."""
+        """Return a new array, with the same results as PIL."""
         if not pixels.size:
             return pixels.copy()
         is_gray = pixels.ndim == 2 or pixels.shape[2] == 1
@@ -179,14 +179,14 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
     def _row_on(self, device: torch.device | None) -> Any:
-        """The current row, float32: mean values and spread (n,) on a device, for None a PlainRow. Kept by position."""
+        """The current policy, float32: mean values and spread (n,) on a device, for None a PlainRow. It is cached."""
         if self._cached[0] != self.position:
             self._cached = (self.position, {})
         position, rows = self._cached
         if device not in rows:
             spread, space = self.schedule.spread_at(position), self.schedule.space
             values = torch.tensor(self.schedule.values_at(position), dtype=torch.float32, device=device)
-            # Without a spread, None draws faster than zeros.
+            # None is faster than a spread of zeros.
             around = torch.tensor(spread, dtype=torch.float32, device=device) if spread.any() else None
             if device is None:
                 rows[device] = plain_row(space, values, around)
@@ -196,9 +196,9 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
 
 
 def _to_batch(given: Tensor) -> Tensor:
-    """Images (..., C, H, W) as (B, C, H, W), uint8 or float32 or float64 in [0, 1]."""
+    """Reshape images (..., C, H, W) to (B, C, H, W), uint8, float32 or float64 in [0, 1]."""
     pixels = given.as_subclass(Tensor)
-    # Where there are no pixels, -1 could be any number of images.
+    # Without pixels, -1 could mean any number of images.
     pixels = pixels.reshape(math.prod(pixels.shape[:-3]), *pixels.shape[-3:])
     if pixels.dtype == torch.uint8:
         return pixels

@@ -38,7 +38,7 @@ class TextStn(SelfTuning):
 
 
 class TextDeltaStn(DeltaSelfTuning):
-    """Delta-STN. Its settings for text are not published: those of its image experiments, STN's warm-up of an epoch."""
+    """Delta-STN. Its settings for text are not published; it has those for images, and STN's warm-up of one epoch."""
 
     name: ClassVar[str] = "delta-stn"
     warm_up_epochs: AtLeastZero = 1
@@ -55,29 +55,29 @@ class TextTrainingConfig(Settings):
     data: Annotated[
         str, BeforeValidator(lambda path: str(Path(path).resolve()) if isinstance(path, Path | str) else path)
     ]
-    """Folder of text: train.txt, valid.txt and test.txt, words between blanks."""
+    """Folder with train.txt, valid.txt and test.txt, whose words are separated by spaces."""
     vocabulary_size: Annotated[int, Field(ge=3)] = 10_000
-    """Most words that the model knows, the most frequent ones of the training text; <unk> stands for all others."""
+    """Size of the vocabulary: the most frequent words of the training text. <unk> stands for all others."""
     width: Size = 650
     """Size of the word vectors and of each LSTM layer."""
     layers: Size = 2
     """LSTM layers."""
     sequence_length: AtLeastTwo = 70
-    """Words of a column in a training step, through which gradients go."""
+    """Words of each column in a training step, through which gradients are backpropagated."""
     batch_size: Size = 40
-    """Columns of the training text that are read side by side."""
+    """Columns of the training text that are read in parallel."""
     epochs: Size = 40
     """Passes over the training text."""
     learning_rate: Positive = 30.0
     """Initial learning rate of SGD without momentum."""
     patience_epochs: Size = 5
-    """Epochs without a lower validation loss after which the learning rate takes a quarter."""
+    """Epochs without a lower validation loss after which the learning rate is divided by 4."""
     clip_norm: Positive = 0.25
-    """Largest Euclidean length of a gradient of all weights."""
+    """Largest Euclidean norm of the gradient of all weights."""
     weight_decay: NotNegative = 0.0
     """Weight decay of all weights."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., or auto, which takes a GPU where there is one."""
+    """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
 
 
 class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
@@ -90,12 +90,12 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     tune: Annotated[
         tuple[str, ...], BeforeValidator(words), AfterValidator(lambda names: check_tune(names, known=tunable()))
     ] = (DROPOUT, "activation")
-    """What the search moves, separated by commas: dropout (of words, input, hidden states, output and recurrent
-    weights), activation (activation regularization and its temporal kind), weight-decay."""
+    """What is tuned, separated by commas: dropout (of words, input, hidden states, output and recurrent weights),
+    activation (activation regularization and its temporal kind), weight-decay."""
     seed: Seed = 0
-    """Decides weights and draws."""
+    """Seed of weights and draws."""
     algorithm: SerializeAsAny[Hypergradient] = Field(default_factory=TextStn)
-    """stn, or delta-stn."""
+    """stn or delta-stn."""
 
     @classmethod
     def default_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
@@ -103,7 +103,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
 
 
 class TextEvaluationConfig(TextTrainingConfig):
-    """An evaluation."""
+    """All settings of an evaluation on text."""
 
     seeds: Size = 3
-    """Trainings of each row, with the seeds 0, 1, ..."""
+    """Trainings of the schedule and of each baseline, with the seeds 0, 1, ..."""

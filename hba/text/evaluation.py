@@ -45,11 +45,11 @@ BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
     "static": Schedule.averaged,
     "final": lambda schedule: schedule.only(schedule.epochs - 1),
 }
-"""A fixed regularization by a schedule: its least values, where its search began, the mean row, the last row."""
+"""Fixed regularization from a schedule: lowest values, initial values of the search, mean over epochs, last epoch."""
 
 
 class TextTraining(NamedTuple):
-    """Mean losses in nats of a word after the last epoch of one training."""
+    """Mean losses in nats per word after the last epoch of one training."""
 
     row: str
     seed: int
@@ -59,16 +59,16 @@ class TextTraining(NamedTuple):
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """trainings: seed by seed, in each the schedule's first. Perplexities are the exponentials of losses."""
+    """The results. trainings: seed by seed, with the schedule's first. Perplexities are the exponentials of losses."""
 
     trainings: tuple[TextTraining, ...]
 
     def losses(self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss") -> dict[int, float]:
-        """By seed."""
+        """Losses by seed."""
         return {one.seed: getattr(one, of) for one in self.trainings if one.row == row}
 
     def lines(self) -> Iterator[str]:
-        """The results for a terminal: perplexities of each row, then differences to the schedule."""
+        """The results for a terminal: the perplexities of each row, then its difference to the schedule."""
         rows = [*dict.fromkeys(one.row for one in self.trainings)]
         for row in rows:
             test, val = (_mean_and_deviation(self.losses(row, of)) for of in ("test_loss", "val_loss"))
@@ -96,10 +96,10 @@ def train(
     seed: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], float]:
-    """Train a language model by a schedule's regularization, and measure the test text once, after the last epoch.
+    """Train a language model with a schedule's regularization, and measure the test text once, after the last epoch.
 
     tokens: the three texts (N,), on their device. The learning rate follows the loss on tokens["valid"], as in a
-    search. The seed decides weights and draws; no network begins as one of a search. Returns mean losses in nats of a
+    search. The seed decides weights and draws; no network starts like one of a search. Returns mean losses in nats per
     word: of the validation text after each epoch, and of the test text. DivergedError for a loss that is not finite.
     """
     device, length = tokens["train"].device, config.sequence_length
@@ -141,12 +141,12 @@ def evaluate(
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
-    """Train language models with a schedule that hba.text.search has found and with baselines; measure the test text.
+    """Train language models with a schedule of hba.text.search and with baselines, and measure them on the test text.
 
-    schedule: what was found, or its file or folder. data: the folder of text; None for that of the search. against:
-    names of BASELINES. out: a folder for results.json, which is written after each training. resume: continue the
-    evaluation in `out`; there may be more seeds and rows. settings: those of hba.text.TextEvaluationConfig; what is not
-    given is as in the search. Raises HbaError for what cannot work, DivergedError for a loss that is not finite.
+    schedule: a schedule, or its file or folder. data: the folder of text; None for that of the search. against: names
+    of BASELINES. out: a folder for results.json, which is written after each training. resume: continue the evaluation
+    in `out`; you can add seeds and baselines. settings: fields of hba.text.TextEvaluationConfig, by default as in the
+    search. Raises HbaError for arguments that cannot work, DivergedError for a loss that is not finite.
     """
     check_single_process("an evaluation")
     if resume and out is None:
@@ -155,7 +155,7 @@ def evaluate(
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
     searched, names = settings_of(found), TextTrainingConfig.model_fields.keys() - {"device"}
-    # Batches and learning rates of images are no start for text.
+    # Batch sizes and learning rates of a search on images do not suit text.
     known = {name: searched[name] for name in names & searched.keys()} if "vocabulary_size" in searched else {}
     config = TextEvaluationConfig.make({**known, **settings, **({} if data is None else {"data": data})})
     if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
@@ -186,12 +186,12 @@ def evaluate(
 
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
-    """By name. ScheduleError for a schedule that a language model cannot be trained by."""
+    """The baselines by name. ScheduleError for a schedule that cannot train a language model."""
     known = {*tunable(), *(f"{DROPOUT}.{name}" for name in DROPOUTS)} - {DROPOUT}
     tuned = {one.name: {one.name, one.group.replace("_", "-")} for one in schedule.space.regularizers}
     of_images = [name for name, own in tuned.items() if not own & known]
     if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:
-        raise ScheduleError(f"a language model has no {names_of_images[0]}; for images there is hba evaluate")
+        raise ScheduleError(f"a language model has no {names_of_images[0]}; for images, use hba evaluate")
     for name in names:
         if name not in BASELINES:
             raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
@@ -199,7 +199,7 @@ def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
 
 
 def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], TextTraining]:
-    """By row and seed. RunError where the folder holds another evaluation, or one that is not to be resumed."""
+    """Trainings by row and seed. RunError for a file of another evaluation, or one that is not to be resumed."""
     if not resume:
         if path.exists():
             raise RunError(f"{path} exists already: add --resume")

@@ -5,9 +5,9 @@ x_t, h_t     words and states of a layer          (B, H)
 c_t          cell                                 (B, H)
 i, f, g, o   gates, in PyTorch's order            (B, H) each
 
-It is made of linear layers, because PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights.
-Dropout modules are named by what they drop: words, input, hidden, output, weights (STN, section 4.2). Each may have its
-own rate for each column of a batch, except for the weights, which have one rate for the whole batch.
+It consists of linear layers, because PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights.
+Dropout modules are named after what they drop: words, input, hidden, output, weights (STN, section 4.2). Each may have
+its own rate for each column of a batch, except for the weights, which have one rate for the whole batch.
 """
 
 import math
@@ -23,7 +23,7 @@ from hba.hypernet.dropout import RatedDropout, scaled_mask
 from hba.text.reader import Passage, Prediction, columns_of
 
 MEASURE_COLUMNS = 10
-"""A text is measured in so many columns side by side, each of which begins without a past."""
+"""Number of columns in which a text is measured in parallel. Each begins with a zero state."""
 MOST_NATS = 700.0
 """The perplexity of a larger loss would not be finite."""
 EMBEDDING_BOUND = 0.1
@@ -40,7 +40,7 @@ class VariationalDropout(RatedDropout):
 
 
 class EmbeddingDropout(RatedDropout):
-    """Whole words, wherever they stand in a passage: x (B, T, H) of tokens (B, T). Each word has one random number for
+    """Drops words wherever they occur in a passage: x (B, T, H) of tokens (B, T). Each word has one random number for
     the whole batch, which is compared with each column's rate. Ref: Gal and Ghahramani 2016.
     """
 
@@ -56,8 +56,8 @@ class EmbeddingDropout(RatedDropout):
 
 
 class WeightDropout(RatedDropout):
-    """DropConnect on a linear layer, or the hyper-layer that replaces it: returns the layer as a function whose dropped
-    weights are the same for all words of a passage. Ref: Wan et al. 2013; Merity et al. 2018.
+    """DropConnect on a linear layer, or the hyper-layer that replaces it. Returns the layer as a function with the
+    same dropped weights for all words of a passage. Ref: Wan et al. 2013; Merity et al. 2018.
     """
 
     of_batch = True
@@ -136,9 +136,9 @@ def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
 
 @torch.no_grad()
 def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> float:
-    """Mean loss in nats of a word of the text (N,), except for the first of each column and the rest of the division.
+    """Mean loss in nats per word of the text (N,), without the first word of each column and the division's remainder.
 
-    The network is measured in eval mode and returned to its mode. The host waits for the device only at the end.
+    The network is measured in eval mode, and its mode is restored. The host waits for the device only at the end.
     """
     was_training = network.training
     network.eval()
@@ -155,7 +155,7 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
 
 
 def in_words(perplexity: float) -> str:
-    """A perplexity as people read it."""
+    """A perplexity as text."""
     return f"{perplexity:.1f}" if perplexity < 1e6 else f"{perplexity:.1e}"
 
 

@@ -20,13 +20,13 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """words: by number. The first, UNKNOWN, stands for all words that it does not have."""
+    """words: by number. The first, UNKNOWN, stands for all words outside of the vocabulary."""
 
     words: tuple[str, ...]
 
     @staticmethod
     def of(words: Iterable[str], size: int) -> "Vocabulary":
-        """UNKNOWN, END_OF_LINE, and the most frequent words, of equally frequent ones the alphabetically first."""
+        """UNKNOWN, END_OF_LINE, and the most frequent words; equally frequent ones in alphabetical order."""
         counts = Counter(words)
         by_frequency = sorted(counts.keys() - {UNKNOWN, END_OF_LINE}, key=lambda word: (-counts[word], word))
         return Vocabulary((UNKNOWN, END_OF_LINE, *by_frequency)[:size])
@@ -53,7 +53,7 @@ class Corpus:
     def read(path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)) -> "Corpus":
         """The named parts of a folder, with the vocabulary of its training text, which must be among them.
 
-        Every line, also an empty one, ends in END_OF_LINE. DataError for a file that is not UTF-8 or has no words.
+        Every line, even an empty one, ends in END_OF_LINE. DataError for a file that is not UTF-8 or has no words.
         """
         read = {part: _words(Path(path) / FILES[part]) for part in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
@@ -68,17 +68,17 @@ def _words(path: Path) -> tuple[list[str], str]:
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as UTF-8: {reason_of(error)}") from None
-    # Lines end only here, as in other tools, and not at every character that Unicode calls the end of a line.
+    # Lines end only at \n, as in other tools, and not at every character that Unicode calls the end of a line.
     lines = text.removesuffix("\n").split("\n")
     words = [word for line in lines for word in (*line.split(), END_OF_LINE)]
     if all(word == END_OF_LINE for word in words):
-        raise DataError(f"{path} must hold words between blanks, but there are none")
+        raise DataError(f"{path} must hold words separated by spaces, but has none")
     return words, hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens (B, T): of B columns. state: the hidden state after the previous passage. It has the length B."""
+    """tokens (B, T): of B columns. state: the hidden state after the previous passage. Its length is B."""
 
     tokens: Tensor
     state: Tensor
@@ -88,7 +88,7 @@ class Passage:
 
 
 class Prediction(NamedTuple):
-    """Of a passage: logits (B, T, V) of words; states (B, T, H) of the last layer; these dropped; the last state."""
+    """logits (B, T, V): of words. states (B, T, H): of the last layer. dropped: after dropout. state: the last one."""
 
     logits: Tensor
     states: Tensor
@@ -100,8 +100,8 @@ class TokenStream:
     """Endless passages of a text, each with the words that follow.
 
     The text is cut into batch_size columns of equal length; the rest is dropped. A passage has `length` words of each;
-    the last, shorter one of a pass is dropped. Its hidden state is the one that `carry` was last given, and at the
-    beginning of a pass that of state_of for so many columns. name: of the text, in an error.
+    the last, shorter one of a pass is dropped. Its hidden state is the last argument of `carry`; at the
+    beginning of a pass, it is state_of(batch_size). name: the name of the text in errors.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TokenStream:
         return Passage(found[:, :-1], self.state), found[:, 1:]
 
     def carry(self, state: Tensor) -> None:
-        """The next passage begins with this hidden state, without its past."""
+        """Begin the next passage with this hidden state, detached from its graph."""
         self.state = state.detach()
 
     def state_dict(self) -> dict[str, Any]:
@@ -138,5 +138,5 @@ class TokenStream:
 
 
 def columns_of(tokens: Tensor, n_columns: int) -> Tensor:
-    """The text (N,) in order as (n_columns, N // n_columns), a column of it in each row."""
+    """Reshape the text (N,) to (n_columns, N // n_columns), with one column of the text in each row."""
     return tokens[: len(tokens) // n_columns * n_columns].view(n_columns, -1)

@@ -1,4 +1,4 @@
-"""A search on text: its task, what it notes, and the public function `search`."""
+"""A search on text: its task, its metrics, and the public function `search`."""
 
 import math
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ SEARCHED = ("train", "valid")
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum. The gradient is clipped to the length clip_norm after the weight decay is added, as in a
-    search that tunes the weight decay in the loss. together: clip all groups of parameters as one, or each by itself.
+    """SGD without momentum. The gradient is clipped to the norm clip_norm after the weight decay is added, as in a
+    search that tunes the weight decay in the loss. together: clip all groups of parameters as one, or separately.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ def optimizer_of(
 
 
 def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
-    """A network with weights by this seed."""
+    """A network with weights drawn by this seed."""
     with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
         return LstmLanguageModel(n_words, config.width, config.layers)
 
@@ -100,7 +100,7 @@ class TextTask(Task):
         return self.tokens["train"].device
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon (B, n): as in Task, with equal rows for what has one rate for a whole batch (STN, appendix D)."""
+        """epsilon (B, n): as in Task, with equal rows for dropouts with one rate per batch (STN, appendix D)."""
         drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
         for name, column in self.regularization.dropout_columns.items():
             if getattr(self.network.get_submodule(name), "of_batch", False):
@@ -164,7 +164,7 @@ class TextSearchContext(SearchContext):
         }
 
     def plan(self, **common: Any) -> Plan:
-        """The first note says how long the texts are, and which share of their words the model does not know."""
+        """The first note gives the length of the texts, and the share of their words that the model does not know."""
         texts = ", ".join(
             f"{len(words):,} words in {FILES[name]} ({(words == 0).double().mean():.1%} unknown)"
             for name, words in self.task.tokens.items()
@@ -204,13 +204,13 @@ def search(
     progress: bool = False,
     **settings: Any,
 ) -> SearchResult:
-    """Search a schedule of regularization for a language model on a folder of text, in one training.
+    """Find a schedule of regularization for a language model on a folder of text, in one training.
 
     data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
-    checkpoint. resume: resume the run in `out`; data may be elsewhere now. progress: show a bar in a terminal or a
-    notebook. settings: those of hba.text.TextSearchConfig, and of its algorithm.
+    checkpoint. resume: resume the run in `out`; data may have moved. progress: show a bar in a terminal or a notebook.
+    settings: fields of hba.text.TextSearchConfig and of its algorithm.
 
-    HbaError for what cannot work, DivergedError for a loss that is not finite; what was found until then is in `out`.
+    HbaError for arguments that cannot work, DivergedError for a loss that is not finite; `out` has the results so far.
     """
     check_single_process("a search on text")
     if resume and out is None:

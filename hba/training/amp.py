@@ -21,7 +21,7 @@ def enable_amp(network: nn.Module) -> None:
 def amp_forward(network: nn.Module, images: Tensor) -> Tensor:
     """Logits (B, classes) in float32 for images (B, C, H, W); the layers compute in bfloat16.
 
-    Raises SettingsError for a network that cannot compute so.
+    Raises SettingsError for a network that cannot compute in this way.
     """
     try:
         with torch.autocast(images.device.type, torch.bfloat16):

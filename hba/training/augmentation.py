@@ -1,4 +1,4 @@
-"""What a training does to its images before the baseline augmentation: schedules, nothing, or your own function."""
+"""The augmentation of a training, before the baseline augmentation: a schedule, nothing, or your own function."""
 
 import dataclasses
 import hashlib
@@ -21,16 +21,16 @@ from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
-"""From images (B, C, H, W) float in [0, 1], and a generator on their device, to new images of that kind."""
+"""A function of images (B, C, H, W), float in [0, 1], and a generator on their device; returns new images."""
 
 
 class Augmentation(Protocol):
-    """An augmentation for a whole training, of which an evaluation makes a row: `hba.evaluate(..., against=[Mine()])`.
+    """An augmentation for a whole training, as a row of an evaluation: `hba.evaluate(..., against=[Mine()])`.
 
-    Your class needs no base class, only the members below. Its row is named by an attribute `name` (a string), or else
+    Your class needs no base class, only the members below. Its row is named by its attribute `name` (a string), or else
     by the class. It must be picklable if jobs run in their own processes. If several processes share every batch, each
-    gives it the whole batch; with an attribute `shares_batches = True` it gets the images of its process instead, and
-    must draw by hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
+    calls it with the whole batch. With an attribute `shares_batches = True`, it gets only the images of its process,
+    and must draw with hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
 
     An optional method `mixing_by_epoch(epochs)` returns a hba.Mixing for each epoch, or an empty sequence. Each batch
     is then mixed by Mixup or CutMix after everything else.
@@ -44,8 +44,8 @@ class Augmentation(Protocol):
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """For each of `epochs` epochs, the function of a batch: it returns a new tensor (B, C, H, W), float in [0, 1],
-        on the device of the training images `train`, and must not write into its input.
+        """Return a function of a batch for each of `epochs` epochs. It returns a new tensor (B, C, H, W), float in
+        [0, 1], on the device of the training images `train`, and must not write into its input.
 
         Draw from the generator that each call gets, or from torch's default ones; the training's seed decides both.
         """
@@ -55,7 +55,7 @@ class Augmentation(Protocol):
 class EpochRegularization(NamedTuple):
     """The regularizers of a schedule in one epoch.
 
-    row: values of regularizers by name. values (n,): the whole row, on the device.
+    row: the values of regularizers by name. values (n,): all values of the epoch, on the device.
     """
 
     acts: Regularization
@@ -65,9 +65,9 @@ class EpochRegularization(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs, with its own fill colour; None leaves images as they are.
+    """A schedule, stretched to the epochs of the training, with its own fill colour; None leaves images unchanged.
 
-    A recipe, which knows no images, has the mean colour of the training images instead of GRAY.
+    A recipe, which was made without images, fills with the mean colour of the training images instead of GRAY.
     """
 
     schedule: Schedule | None
@@ -76,7 +76,7 @@ class ScheduleAugmentation:
 
     @property
     def definition(self) -> str:
-        """A hash of everything but the provenance and the functions of your own operations."""
+        """A hash of everything except the provenance and the functions of your own operations."""
         if self.schedule is None:
             return "unchanged"
         space = self.schedule.space
@@ -115,7 +115,7 @@ class ScheduleAugmentation:
         return [partial(augment, *of_epoch) for of_epoch in zip(means, spreads, strict=True)]
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
-        """The regularization of each epoch; empty for none. The trainer calls it if an augmentation has it."""
+        """The regularization of each epoch; empty for none. The trainer calls this method if it exists."""
         if self.schedule is None or not self.schedule.space.regularizers:
             return ()
         stretched = self.schedule.stretched(epochs)

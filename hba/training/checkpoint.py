@@ -1,4 +1,4 @@
-"""Checkpoints of a training in progress, from which it resumes to the same numbers."""
+"""Checkpoints of a training in progress, from which it resumes with the same results."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ from hba.utils.seeding import default_generator_state, restore_default_generator
 from hba.utils.snapshot import restore, snapshot
 
 TRAININGS_NAME = "trainings"
-"""Folder of unfinished trainings in that of an evaluation."""
+"""Folder of unfinished trainings in the folder of an evaluation."""
 EVERY_SECONDS = 60.0
-"""How much of a training a kill can lose. Shorter trainings write no checkpoint."""
+"""Time between two checkpoints, the most that a kill can lose. Shorter trainings write no checkpoint."""
 STATE_KEY = "way"  # of a TrainState in the file
 
 
@@ -30,7 +30,7 @@ STATE_KEY = "way"  # of a TrainState in the file
 class TrainState:
     """Everything that changes during a training.
 
-    epochs: loss and error of each finished epoch. sums (2,): of both over the steps of the current epoch.
+    epochs: loss and error of each finished epoch. sums (2,): sums of both over the steps of the current epoch.
     """
 
     network: nn.Module
@@ -46,7 +46,7 @@ class TrainState:
 class TrainCheckpoint:
     """The file in which a training is saved regularly.
 
-    folder: None saves nothing. parts: everything that decides the numbers of the training, which the file is named by.
+    folder: None saves nothing. parts: everything that decides the results of the training; its hash names the file.
     """
 
     def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:

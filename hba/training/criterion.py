@@ -1,14 +1,14 @@
-"""The loss that networks are trained by, and the error that they are measured by.
+"""The loss for training networks, and the error for measuring them.
 
                     labels                   loss                                            error
 one class each      int64 (B,)               cross entropy                                   share of wrong answers
 several labels      bool (B, classes)        binary cross entropy of the logits, mean over   1 - mean average precision
                                              the classes
-mixed               MixedLabels              mean of the losses of both labels of an image,  that of the image's own
+mixed               MixedLabels              mean of the losses of both labels of an image,  error for the image's own
                                              weighted by their shares                        label
 
-The loss of mixed labels is that of soft labels, such as those of torchvision's MixUp, because it is linear in them.
-Every training, search and measurement takes both from here.
+The loss of mixed labels equals the loss of soft labels, as in torchvision's MixUp, because it is linear in the labels.
+Every training, search and measurement uses this loss and this error.
 """
 
 from functools import partial
@@ -42,7 +42,7 @@ def loss_sum_of(logits: Tensor, labels: Tensor) -> Tensor:
     """Sum () of the losses in nats of all images."""
     if is_multi_label(labels):
         return losses_of(logits, labels).sum()
-    # One sum inside of PyTorch rounds otherwise than a sum of losses.
+    # A sum inside of PyTorch rounds differently from a sum of losses.
     return F.cross_entropy(logits, labels, reduction="sum")
 
 
@@ -56,11 +56,11 @@ def error_share(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
 
 
 def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
-    """Mean over the classes that have a positive of their average precision, a scalar double on the device.
+    """The mean average precision over the classes that have a positive, a scalar double on the device.
 
-    scores (N, classes), labels bool (N, classes). The average precision of a class is the mean over its positives of
-    the precision among all images that score at least as high; so equal scores count together, as in scikit-learn's
-    average_precision_score. 1 where no class has a positive: there is nothing to find.
+    scores (N, classes), labels bool (N, classes). The average precision of a class is the mean, over its positives, of
+    the precision among all images that score at least as high. So equal scores count together, as in scikit-learn's
+    average_precision_score. If no class has a positive, the result is 1.
     """
     order = scores.T.contiguous().argsort(dim=1, descending=True)
     descending = -scores.T.gather(1, order)

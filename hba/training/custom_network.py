@@ -22,7 +22,7 @@ Given = nn.Module | Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class CustomNetwork:
-    """The network that trainings start from. Raises SettingsError for neither a network nor a function of the seed."""
+    """The network that trainings start from. Raises SettingsError unless it is a network or a function of the seed."""
 
     given: Given
 
@@ -34,8 +34,8 @@ class CustomNetwork:
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network for the training with this seed.
 
-        weights_seed: of torch's default generator while a function makes the network, so a function that ignores its
-        argument still makes the same network for the same seed. SettingsError for lazy layers or nothing to train.
+        weights_seed: seed of torch's default generator while a function makes the network, so a function that ignores
+        its argument still makes the same network for the same seed. SettingsError for lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -49,9 +49,9 @@ class CustomNetwork:
         if not isinstance(network, nn.Module):
             raise SettingsError(f"the function network must return an nn.Module, got {type(network).__name__}")
         if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
-            raise SettingsError("the network has lazy layers without weights; call it once on its first images before")
+            raise SettingsError("the network has lazy layers without weights; call it once on some images first")
         if not any(parameter.requires_grad for parameter in network.parameters()):
-            raise SettingsError("the network must have parameters to train, and has none or all are frozen")
+            raise SettingsError("the network must have parameters to train, but it has none, or all are frozen")
         return network
 
     @property
@@ -63,7 +63,7 @@ class CustomNetwork:
     def definition(self) -> str:
         """A string that is equal for networks that start alike: a hash of classes, layers, weights and what is frozen.
 
-        A function is represented by what it makes for seed 0. The code of forward functions is not looked at.
+        A function is represented by its network for seed 0. The code of forward functions is not compared.
         """
         kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
         return f"{self.name} {_digest(self.fresh(0, 0), kind, with_values=True)}"

@@ -16,7 +16,7 @@ from hba.training.criterion import error_share, loss_sum_of
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
-"""Limit of a batch of larger images, which has at least 100."""
+"""Limit of a batch of larger images, which still has at least 100 images."""
 
 Function = Callable[[Tensor], Tensor]
 Counts = Mapping[int, Mapping[int, int]]
@@ -25,7 +25,7 @@ Counts = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. Raises ValueError for labels that are no class, and counts below 1."""
+    """A network's answers on a split. Raises ValueError for labels that are not a class, and counts below 1."""
 
     n_classes: int
     counts: Counts = field(repr=False)
@@ -39,12 +39,12 @@ class Confusion:
 
     @staticmethod
     def of(matrix: Tensor) -> "Confusion":
-        """matrix (K, K): images by label and answer."""
+        """From a matrix (K, K): number of images by label and answer."""
         rows = [{answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()]
         return Confusion(len(rows), {label: row for label, row in enumerate(rows) if row})
 
     def matrix(self) -> np.ndarray:
-        """int64 (K, K): images of the class of a row that were taken for the class of a column."""
+        """int64 (K, K): number of images of the row's class that were classified as the column's class."""
         matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
         for label, row in self.counts.items():
             matrix[label, [*row]] = [*row.values()]
@@ -63,8 +63,8 @@ class Confusion:
 class Measured:
     """Mean loss in nats and error in per cent, as criterion.py defines them.
 
-    confusion, wrong: if a confusion matrix was asked for. wrong: bool (N,) on the CPU, which images were answered
-    wrongly; None where several processes share the images.
+    confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the CPU, which images were
+    classified wrongly; None if several processes share the images.
     """
 
     loss: float
@@ -112,9 +112,9 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
 
 
 def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None) -> Measured:
-    """Mean loss and error of the network in eval mode; it returns to the mode that it was in.
+    """Mean loss and error of the network in eval mode; its own mode is restored.
 
-    n_classes: also find the confusion matrix of so many classes, and the wrong answers. The host waits only at the end.
+    n_classes: also find the confusion matrix of this many classes, and the wrong answers. The host waits at the end.
     """
     answers: list[Tensor] = []
 

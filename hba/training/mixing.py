@@ -1,4 +1,4 @@
-"""Mixup and CutMix of a training batch, as torchvision's v2.MixUp and v2.CutMix, with an explicit generator.
+"""Mixup and CutMix of a training batch, like torchvision's v2.MixUp and v2.CutMix, with an explicit generator.
 
 Nothing is copied to the host. Several processes that share a batch mix it as one process does.
 """
@@ -40,7 +40,7 @@ def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Genera
     share = (logs[0] - logs[1]).sigmoid().nan_to_num(1.0)
 
     def covered(length: int, place: Tensor) -> Tensor:
-        """Which of so many pixels the box covers."""
+        """Which of `length` pixels the box covers."""
         centre, reach = (place * length).floor(), (0.5 * (1 - share).sqrt() * length).floor()
         pixels = whole_numbers(length, torch.float64, device)
         return (pixels >= centre - reach) & (pixels < centre + reach)

@@ -17,7 +17,7 @@ DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = {
     "step": (0.1, (3, 6, 8), 9),
     "step-fifth": (0.2, (3, 6, 9), 10),
 }
-"""By schedule that drops, its factor, where it drops, and in which parts of the training that is counted.
+"""For each schedule that drops: its factor, where it drops, and in how many parts of the training that is counted.
 
 step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's code).
 """
@@ -60,8 +60,8 @@ def scheduled(
 
 
 class Plateau(LRScheduler):
-    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate falls to a tenth, or to `factor`, each time
-    that the validation loss has not been below its minimum for `patience` epochs.
+    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate is multiplied by `factor` each time that the
+    validation loss has reached no new minimum for `patience` epochs.
 
     It steps at every training step, as the other schedules do; call `observe` at the end of every epoch.
     """
@@ -77,7 +77,7 @@ class Plateau(LRScheduler):
         return [float(rate) * risen * self.factor**self.drops for rate in self.base_lrs]
 
     def observe(self, loss: float) -> None:
-        """Note the validation loss of a finished epoch, in nats. One that is not finite is no decrease."""
+        """Record the validation loss of a finished epoch, in nats. A loss that is not finite is no new minimum."""
         if loss < self.least:
             self.least, self.epochs_since = loss, 0
             return
@@ -92,7 +92,7 @@ class Plateau(LRScheduler):
 def optimizer_for(
     settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, which `fast` fuses, and the learning rate schedule of the settings.
+    """The optimizer, fused with `fast`, and the learning rate schedule of the settings.
 
     plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
     """

@@ -1,4 +1,4 @@
-"""The network that a run leaves: network.pt, which needs PyTorch alone, and network.json, which describes it."""
+"""The saved network of a run: network.pt, which needs only PyTorch, and network.json, which describes it."""
 
 import io
 import json
@@ -31,12 +31,12 @@ COLOR = 3
 
 
 class NetworkInfo(pydantic.BaseModel, frozen=True):
-    """What network.json says of network.pt.
+    """The content of network.json, which describes network.pt.
 
     format: `export` for a program of torch.export, `state dict` for the weights of a network that it cannot write.
-    model: the class of a network of the user's own. image_size: side of images in pixels; input_size: of their center,
-    which the network takes. mean, std: by channel, in [0, 1]. levels: as the setting has them. policy: the row of the
-    evaluation. hba, torch: versions.
+    model: its name, or the class of the user's own network. image_size: side of images in pixels; input_size: side of
+    their center, which the network takes. mean, std: by channel, in [0, 1]. levels: as in the settings. policy: the row
+    of the evaluation. hba, torch: versions.
     """
 
     format_version: Literal[1] = 1
@@ -60,7 +60,7 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
 
 
 class FromPixels(nn.Module):
-    """A network with its standardization: logits (N, classes) of images uint8 (N, C, S, S)."""
+    """A network with its standardization: from images uint8 (N, C, S, S) to logits (N, classes)."""
 
     mean: Tensor
     std: Tensor
@@ -70,7 +70,7 @@ class FromPixels(nn.Module):
         self.network, self.input_size = network, info.input_size
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
-        # All that measuring depends on: a random resized crop is a center crop then.
+        # Measuring depends on nothing else: it replaces a random resized crop by a center crop.
         self.baseline = Baseline(random_resized_crop=info.input_size != info.image_size)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class KeptNetwork(NamedTuple):
     def of(
         network: nn.Module, test: Measured, data: EvaluationData, config: EvaluationConfig, **training: Any
     ) -> "KeptNetwork":
-        """The network is moved to the CPU. data: as the training had them. training: its model, policy and seed."""
+        """Export a network, which is moved to the CPU. data: of the training. training: its model, policy and seed."""
         prepared = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
         images = data.test.opened()
         info = NetworkInfo(
@@ -132,9 +132,9 @@ def is_kept(folder: Path) -> bool:
 
 
 def exported(module: nn.Module, some: Tensor) -> bytes:
-    """The program of a module in eval mode on the CPU, for any number of images, as torch.export.save writes it.
+    """Export a module in eval mode on the CPU, for any number of images, as torch.export.save writes it.
 
-    some: a few images uint8 (n, C, S, S), alone and together; any exception where the program finds something else.
+    some: a few images uint8 (n, C, S, S), for which the program must compute the same. Raises exceptions of any kind.
     """
     content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
     with torch.no_grad(), warnings.catch_warnings():
@@ -143,7 +143,7 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
         program = torch.export.export(module, (example,), dynamic_shapes=(batch,), strict=False)
         graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
         for node in (node for graph in graphs for node in graph.nodes):
-            # It holds paths of this machine.
+            # It holds paths of files.
             node.meta.pop("stack_trace", None)
         torch.export.save(program, content)
         found, run = module(some), program.module()
@@ -155,7 +155,7 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class TrainedNetwork:
-    """A network, on the CPU. info: of network.json. module: from images uint8 (N, C, S, S) to logits (N, classes)."""
+    """A network on the CPU. info: network.json. module: from images uint8 (N, C, S, S) to logits (N, classes)."""
 
     info: NetworkInfo
     module: Callable[[Tensor], Tensor]
@@ -171,7 +171,7 @@ class TrainedNetwork:
         return self.info.classes
 
     def read(self, path: str | Path) -> Tensor:
-        """An image file as the network takes it, uint8 (3, S, S): as searches and evaluations read it.
+        """Read an image file for the network, as uint8 (3, S, S), in the same way as searches and evaluations.
 
         DataError, with the reason, for a file that cannot be read.
         """
@@ -181,10 +181,10 @@ class TrainedNetwork:
 
     @torch.no_grad()
     def predict(self, images: Tensor | str | Path | Sequence[str | Path]) -> Tensor:
-        """Probabilities (N, classes) in [0, 1]: they sum to 1, unless images have several labels.
+        """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images have several labels.
 
         images: paths of image files, which are read in batches, or uint8 (N, C, S, S), as `read` returns them. A single
-        channel is repeated for a network of color images. DataError for another size, and what cannot be read.
+        channel is repeated for a network of color images. DataError for another size, and for unreadable files.
         """
         given, side = [images] if isinstance(images, str | Path) else images, self.info.image_size
         size, shape = measure_batch_size(side), (self.info.channels, side, side)
@@ -209,23 +209,23 @@ class TrainedNetwork:
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
-    """The network that `hba auto`, `hba train` or `hba evaluate --keep-network` has left in the folder of a run.
+    """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network` has saved in the folder of a run.
 
-    network: your own network, where torch.export could not write it and network.pt holds its state dict. Load files of
-    people that you trust only: torch.export.load may run code in a file. Raises RunError where the folder holds no
-    network, where its files are broken or of another version of hba, and SettingsError where network is missing.
+    network: your own network, if torch.export could not write it and network.pt holds its state dict. Only load files
+    of people that you trust: torch.export.load may run code in a file. Raises RunError if the folder holds no network,
+    or its files are broken or of another version of hba, and SettingsError if `network` is missing.
     """
     folder = Path(run)
     path, described = folder / NETWORK_NAME, folder / INFO_NAME
     if not is_kept(folder):
-        raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them by hba train POLICY DIR --out RUN")
+        raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them: hba train POLICY DIR --out RUN")
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
     except (OSError, ValueError) as error:
         raise RunError(f"{described} must be of this version of hba, {VERSION}: {problem_of(error)}") from None
     if info.format == "export":
         try:
-            # Of a path that does not end in .pt2, PyTorch would print a warning.
+            # For a path that does not end in .pt2, PyTorch would print a warning.
             with path.open("rb") as file:
                 return TrainedNetwork(info, torch.export.load(file).module())
         except Exception as error:  # A broken file can make the reader raise anything.

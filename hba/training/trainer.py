@@ -1,4 +1,4 @@
-"""Ordinary training of a network with an augmentation, as an evaluation of a policy does it."""
+"""Ordinary training of a network with an augmentation, as in the evaluation of a policy."""
 
 import math
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def network_of(
 def _by_epoch(
     augmentation: Augmentation, epochs: int, train: Images
 ) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
-    """What each epoch does to the images of a batch, its regularization, and how it mixes them."""
+    """For each epoch, the function of a batch of images, the regularization, and the mixing."""
     with single_process():
         augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:

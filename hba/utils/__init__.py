@@ -1,1 +1,1 @@
-"""What knows machines, files and terminals, and nothing of policies."""
+"""Utilities for machines, files and terminals. Nothing here knows about policies."""

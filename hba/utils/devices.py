@@ -1,4 +1,4 @@
-"""This machine: its devices by name, versions and hardware, constants per device, full memory, and interrupts."""
+"""Devices by name, versions and hardware, constants per device, memory errors, and interrupts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def explained_memory_errors() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), "")
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in reason:
-            raise RunError(f"the memory is full ({reason}); try a smaller batch_size, model or image_size") from None
+            raise RunError(f"out of memory ({reason}); try a smaller batch_size, model or image_size") from None
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" in reason:
             raise RunError(f"a process that reads images has died ({reason}); try fewer workers, or 0") from None
@@ -66,21 +66,21 @@ def explained_memory_errors() -> Iterator[None]:
 
 
 def device_constant(make: Make) -> Make:
-    """Cache what `make` returns for its arguments, which must be hashable. A compiled program makes its own."""
+    """Cache the results of `make` by its arguments, which must be hashable. A compiled program has its own results."""
     cached: dict[tuple[Hashable, ...], Any] = {}
 
     @functools.wraps(make)
     def constant(*arguments: Hashable) -> Any:
         import torch
 
-        # Asked first: a compiler that looks into the cache traces the hashes of all arguments in it.
+        # Checked first: a compiler that looked into the cache would trace the hashes of all arguments in it.
         is_compiling = torch.compiler.is_compiling()
         if not is_compiling and arguments in cached:
             return cached[arguments]
         # A tensor that is made in inference mode stays an inference tensor.
         with torch.inference_mode(False):
             made = make(*arguments)
-        # What a CUDA graph records has no content yet.
+        # A tensor that a CUDA graph records has no content yet.
         is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
         if not (is_compiling or is_capturing):
             cached[arguments] = made
@@ -130,7 +130,7 @@ def version_of(package: str) -> str | None:
 
 @contextlib.contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Processes that start here never get a Ctrl-C; this one gets it at the end, and has to end the others."""
+    """Processes that start in this context never get Ctrl-C. This one gets it at the end, and must end the others."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

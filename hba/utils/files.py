@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, safe reading, and the lock of a run folder."""
+"""Atomic writing and safe reading of files, and the lock of a run folder."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from hba.errors import RunError
 
 RUNS = Path("runs")
-"""Where the commands put runs without --out."""
+"""Where commands put runs if --out is not given."""
 NO_FILE = "it is no regular file"
 LOCK_NAME = ".lock"
 
@@ -21,9 +21,9 @@ LOCK_NAME = ".lock"
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then move it to `path` in one step.
 
-    If writing fails, `path` keeps its old content. Raises RunError where the system refuses.
+    If writing fails, `path` keeps its old content. Raises RunError if the system refuses.
     """
-    # One name per file: the next writer overwrites what a killed one left.
+    # One temporary name per file, so that the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
     try:
         if path.exists() and not path.is_file():
@@ -37,7 +37,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
-        raise RunError(f"cannot write {path}: {reason_of(error)}; what was there before is kept") from error
+        raise RunError(f"cannot write {path}: {reason_of(error)}; its old content is kept") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -56,13 +56,13 @@ def save_tensors(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_tensors(path: Path) -> Any:
-    """What save_tensors has written, on the CPU. RunError for a broken file."""
+    """Read a file of save_tensors onto the CPU. RunError for a broken file."""
     import torch
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # A broken file can make the reader raise anything.
-        raise RunError(f"{path} cannot be read ({reason_of(error)}); remove it to begin anew") from None
+        raise RunError(f"{path} cannot be read ({reason_of(error)}); remove it to start again") from None
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -79,16 +79,16 @@ def read_text(path: Path) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, in a few words: the system's, or the first line of the message."""
+    """Why something failed, in a few words: the system's reason, or the first line of the message."""
     return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
 
 
 @contextlib.contextmanager
 def run_lock(folder: Path | None) -> Iterator[None]:
-    """Hold the lock of a run folder, which is made, and removed again if it stays empty. None locks nothing.
+    """Make a run folder and hold its lock; remove the folder at the end if it is empty. None locks nothing.
 
-    Raises RunError where another process holds the lock, and where the folder cannot be written into. The operating
-    system releases the lock when the process and its children have ended.
+    Raises RunError if another process holds the lock, or if the folder cannot be written into. The operating system
+    releases the lock when the process and its children have ended.
     """
     if folder is None:
         yield
@@ -118,7 +118,7 @@ def run_lock(folder: Path | None) -> Iterator[None]:
 
 
 def new_folder(place: Path, name: str) -> Path:
-    """Make the folder <place>/<name>-<number> with the first free number; RunError where that is not possible."""
+    """Make the folder <place>/<name>-<number> with the first free number; RunError if that is not possible."""
     number = 1
     while True:
         path = place / f"{name}-{number}"

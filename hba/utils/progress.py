@@ -16,9 +16,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ProgressBar:
-    """A description, a bar, a rate and the time left, on standard error where that is a terminal, or in a notebook.
+    """A description, a bar, a rate and the time left, on standard error if that is a terminal, or in a notebook.
 
-    A base class of callbacks, shown from __enter__ to __exit__. Lines printed to a terminal meanwhile appear above.
+    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed meanwhile appear above it.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class ProgressBar:
         self._unit, self._per_step = unit, per_step
 
     def say(self, sentence: str) -> None:
-        """Print a line where the bar is shown, nothing elsewhere."""
+        """Print a line if the bar is shown."""
         if self.visible:
             self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
@@ -56,13 +56,13 @@ class ProgressBar:
         self._progress.update(self._task, description=description)
 
     def advance_to(self, done: int) -> None:
-        """So many steps of the work are done."""
+        """Report that `done` steps of the work are done."""
         speed = self._progress.tasks[0].speed
         rate = "" if speed is None else f"{speed * self._per_step:,.0f} {self._unit}/s"
         self._progress.update(self._task, completed=done, rate=rate)
 
     def images_read(self, done: int, total: int) -> None:
-        """So many images of a split have been read. The bar disappears after the last one, until other work begins."""
+        """Report that `done` images of a split are read. After the last, the bar is hidden until other work begins."""
         if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (READING, True):
             self.show_work(READING, 0, total, "images")
         self.advance_to(done)
@@ -73,7 +73,7 @@ class ProgressBar:
 def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:
     """Make a function with the keyword arguments `callback` and `progress` show a bar for progress=True.
 
-    bar_of: makes a callback with a bar, a context manager. It is called beside the caller's own callback.
+    bar_of: makes a callback with a bar, which is a context manager, and is called beside the caller's own callback.
     """
 
     def decorate(function: Function) -> Function:

@@ -24,7 +24,7 @@ def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Genera
 def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
     """Seed torch's default generators of the CPU and the device, if a seed is given, and restore them afterwards.
 
-    Those of other GPUs, which torch.manual_seed would seed too, are not touched.
+    The generators of other GPUs, which torch.manual_seed would seed too, are not touched.
     """
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         if seed is not None:

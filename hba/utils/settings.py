@@ -1,4 +1,4 @@
-"""Settings classes, and one line about the first setting that is wrong."""
+"""Settings classes, and messages of one line about the first wrong setting."""
 
 import operator
 import re
@@ -16,9 +16,9 @@ LONGEST_SHOWN = 80
 
 
 def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
-    """Where, as in `space.operations[0].name`, and what the first problem is, with the value received, in one line.
+    """The first problem in one line: its place, such as `space.operations[0].name`, the rule, and the value received.
 
-    known: names of settings, one of which is proposed for an unknown name.
+    known: names of settings, from which one is suggested for an unknown name.
     """
     problem = error.errors(include_url=False)[0]
     received, kind = problem["input"], problem["type"]
@@ -46,14 +46,14 @@ def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
 
 
 def words(given: Any) -> Any:
-    """The words of a text, separated by commas, as a list; anything else unchanged."""
+    """Split a text at commas into a list of words; anything else is returned unchanged."""
     return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
 
 
 def pairs(given: Any, form: str = "NAME=VALUE") -> Any:
-    """A text such as `a=1,b=2:3` as a dictionary, in which what colons separate is a list; anything else unchanged.
+    """Parse a text such as `a=1:2,b=3:4` into a dictionary; anything else is returned unchanged.
 
-    Raises SettingsError for a part that has not the form, with colons where all values have them, and a name twice.
+    If the form has colons, values become lists. Raises SettingsError for a part of another form, and a repeated name.
     """
     if not isinstance(given, str):
         return given
@@ -85,7 +85,7 @@ def is_color(channels: Sequence[float]) -> bool:
 
 
 def color(given: Any) -> tuple[float, ...]:
-    """A colour, one number for all channels or one for each, also as text separated by commas; else SettingsError."""
+    """A colour from one number for all channels or one for each, or from text with commas; else SettingsError."""
     try:
         channels = tuple(float(channel) for channel in (given.split(",") if isinstance(given, str) else given))
     except (TypeError, ValueError):
@@ -125,7 +125,7 @@ class Settings(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class DefaultText:
-    """In the annotation of a setting whose default is None, what the help shows as its default:
+    """The text that the help shows as the default of a setting whose default is None, in its annotation:
     `stream: Annotated[bool | None, DefaultText("by size")] = None`.
     """
 

@@ -1,6 +1,6 @@
-"""Save and restore all fields of a dataclass. None is listed by name, so none can be forgotten.
+"""Save and restore all fields of a dataclass. Fields are not listed by name, so none can be forgotten.
 
-Of modules, what state_dict returns: not the buffers that are registered with persistent=False.
+Modules are saved by their state_dict, without the buffers that are registered with persistent=False.
 """
 
 import copy
@@ -27,9 +27,9 @@ def snapshot(record: Any) -> dict[str, Any]:
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Fill a record of the same class with what was saved. Tensors, modules and generators are changed in place.
+    """Fill a record of the same class with saved values. Tensors, modules and generators are changed in place.
 
-    Raises ValueError where a mapping of tensors has other entries than the saved one.
+    Raises ValueError if a mapping of tensors has other entries than the saved one.
     """
     for field in dataclasses.fields(record):
         value, found = getattr(record, field.name), saved[field.name]

@@ -1,4 +1,4 @@
-"""Numbers and lists in words, intervals of means, and proposals for misspelt names."""
+"""Numbers and lists in words, intervals of means, and suggestions for misspelt names."""
 
 import difflib
 import statistics
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 ALIKE = 0.75
-"""Similarity from 0 to 1; less similar names are not proposed."""
+"""Similarity from 0 to 1; less similar names are not suggested."""
 CONFIDENCE = 0.95
 LARGEST_COUNT = 10**9
 
@@ -47,7 +47,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean Rotate?` for `rotate`, empty where no known name is similar."""
+    """`; did you mean Rotate?` for `rotate`; empty if no known name is similar."""
     by_form = {candidate.casefold(): candidate for candidate in reversed(list(known))}
     alike = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=ALIKE)
     return f"; did you mean {by_form[alike[0]]}?" if alike else ""
@@ -70,7 +70,7 @@ def count_of(found: Any, least: int = 0) -> int | None:
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """Of the mean of two or more independent numbers, at 95 % by Student's t; without width for equal numbers."""
+    """95 % interval of the mean of two or more independent numbers, by Student's t; of width 0 for equal numbers."""
     if max(values) == min(values):
         mean = statistics.fmean(values)
         return mean, mean

@@ -88,7 +88,7 @@ def test_an_interrupted_evaluation_is_resumed_as_it_says(monkeypatch: pytest.Mon
     result = run("--seeds", "2", "--jobs", "1")
     assert signal.getsignal(signal.SIGTERM) == before
     assert result.exit_code == 130
-    assert re.findall(r"the same command with (.*) does the others", result.stderr) == ["--out run --resume"]
+    assert "--out run --resume" in result.stderr
     assert [row["seeds"] for row in results()["rows"]] == [[0], [0], [0]]
     planted(monkeypatch)
     assert "--resume" in run("--seeds", "2").stderr
@@ -101,7 +101,7 @@ def test_a_training_that_diverged_does_not_promise_to_be_resumed(monkeypatch: py
     planted(monkeypatch, 1, diverge)
     result = run("--jobs", "1")
     kept, message = result.stderr.splitlines()
-    assert (result.exit_code, "ended: 1" in kept, "--resume" in kept) == (2, True, False)
+    assert (result.exit_code, "trainings: 1" in kept, "--resume" in kept) == (2, True, False)
     assert message.startswith("hba: error: none, seed 0: ")
 
 

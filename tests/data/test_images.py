@@ -151,7 +151,7 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ([], "at least one pair"),
         ([1, 2], "item 0"),
         ([(image, 0), (image, 0.5)], "item 1"),
-        ([(torch.zeros(4, 8, 8), 0)], "4 channels"),
+        ([(torch.zeros(4, 8, 8), 0)], "got 4"),
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):

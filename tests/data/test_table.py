@@ -124,7 +124,7 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         ([0.5] * 12, "0.5", None),
         ([[1, 2]] * 12, "label", None),
         ([None, "a"] * 6, "row 1", None),
-        ([["a", "b"]] * 12, "with --label-separator", ";"),
+        ([["a", "b"]] * 12, "--label-separator", ";"),
         ([1, 2] * 6, "two labels with ';'", ";"),
     )
     for labels, named, separator in tables:

@@ -104,7 +104,7 @@ def test_other_data_and_no_baseline_augmentation_are_noted(searched: tuple[Path,
     others = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
     for data, further, named in (
         (None, {}, []),
-        (others, {"split_seed": 5}, ["settings as in the search"]),
+        (others, {"split_seed": 5}, ["as in the search"]),
         (None, {"baseline": None}, ["--baseline auto"]),
     ):
         result, plan = evaluated(schedule, data, **further)
