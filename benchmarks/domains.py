@@ -1,4 +1,4 @@
-"""Which augmentation helps on images of different domains, and does a search find it?
+"""Measure which augmentation helps on images of different domains, and whether a search finds it.
 
     python benchmarks/domains.py truth [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
@@ -6,12 +6,12 @@
     python benchmarks/domains.py page
 
 The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
-and measures its validation images; then with and without each group of operations, beside the recipe with the least
-calibrated loss. `verdict` runs what domains.toml plans, which has to be committed before: searches on the same images,
-and trainings on all training images with what they find and with the recipes, measured on test images once. `auto` runs
-`hba auto` on each set for so many minutes, as planned, and trains recipes with the same settings and seeds beside it.
-Each run is stored as soon as it has ended, and not run again. `page` writes docs/domains.md, and compares what the
-searches apply with the truth.
+and measures on its validation images; then it adds each group of operations to the recipe with the lowest calibrated
+loss, and removes it. `verdict` runs the plan in domains.toml, which has to be committed before: searches on the same
+images, and trainings on all training images with the schedules found and with the recipes, measured once on test
+images. `auto` runs `hba auto` on each set with each planned budget, and trains recipes with the same settings and
+seeds. Each run is stored as soon as it ends, and is not run again. `page` writes docs/domains.md, and compares the
+operations that searches apply with the truth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ from hba.utils.settings import words
 PLAN = Path(__file__).with_name("domains.toml")
 TRUTH, VERDICT, PLANNED = "domains", "domains-verdict", "domains"
 TRAINING, SEARCHED = 1.0, 2.5
-"""Minutes of one idle core. The row `search` of a verdict takes both."""
+"""Minutes of a training and of a search on one idle core. The row `search` of a verdict takes both."""
 CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
 with_options_of_runs = with_options(CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN)
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Where:
-    """What the options of runs say."""
+    """The options of runs."""
 
     sets: str
     jobs: int
@@ -61,13 +61,13 @@ class Where:
     dry_run: bool
 
     def searches(self, seeds: Iterable[int], **further: Any) -> dict[str, list[SearchTask]]:
-        """By set, a search for each seed."""
+        """A search for each seed, by set."""
         if unknown := {*words(self.sets)} - {*SETS}:
             raise SettingsError(f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}")
         return {name: searches(name, seeds, self.work, self.device, **further) for name in words(self.sets)}
 
     def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
-        """Run the trainings and searches that are missing, and return what is stored."""
+        """Run the missing trainings and searches, and return all stored records."""
         store, names = store_of(self.results, question), dict.fromkeys(task.label for task in tasks)
         known = store.by_key()
         missing = [task for task in tasks if task.run.key not in known]
@@ -81,7 +81,7 @@ class Where:
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
 @with_options_of_runs
 def truth(seeds: int, **options: Any) -> None:
-    """Train with each recipe, then with and without each group of operations, and measure validation images."""
+    """Train with each recipe, then with and without each group of operations, and measure on validation images."""
     where = Where(**options)
     for name, of_set in where.searches(range(seeds)).items():
         tasks = [domain_task(one, recipe(one), search) for search in of_set for one in RECIPES]
@@ -98,7 +98,7 @@ def truth(seeds: int, **options: Any) -> None:
 @main.command()
 @with_options_of_runs
 def verdict(**options: Any) -> None:
-    """Search, and train with what is found and with the recipes, as planned, and measure test images."""
+    """Search, train with the schedules found and with the recipes, as planned, and measure on test images."""
     where, plan = Where(**options), planned_for(PLANNED, PLAN)
     of_sets = where.searches(range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs)
     by_seed = [search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed]
@@ -115,7 +115,7 @@ def verdict(**options: Any) -> None:
     *(DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN),
 )
 def auto(budgets: str, **options: Any) -> None:
-    """Run hba auto as a person types it, with nothing else on the machine."""
+    """Run hba auto as a user would, with nothing else on the machine."""
     where, plan = Where(**options, jobs=1), planned_for(AUTO, PLAN, AutoPlan)
     tasks = auto_tasks(plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work)
     noted = NOTHING_ELSE if where.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
@@ -123,7 +123,7 @@ def auto(budgets: str, **options: Any) -> None:
 
 
 def auto_tables(results: Path) -> dict[str, Any]:
-    """Of the page: the table of each budget, and where the records come from."""
+    """Values for the page: the table of each budget, and the origin of the records."""
     plan, records = planned_for(AUTO, PLAN, AutoPlan), list(store_of(results, AUTO).by_key().values())
     budgets = [one for one in plan.budgets if any(record.run.further["minutes"] == one for record in records)]
     return {
@@ -136,7 +136,7 @@ def auto_tables(results: Path) -> dict[str, Any]:
 
 
 def truth_tables(results: Path) -> dict[str, Any]:
-    """Of the page: the tables, in how many pairs the searches agree, where the records come from, what is missing."""
+    """Values for the page: tables, the pairs in which searches agree, the origin of the records, and missing sets."""
     records = list(store_of(results, TRUTH).by_key().values())
     frames = frames_of(records, "val")
     pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).by_key().values(), "test"))
@@ -150,7 +150,7 @@ def truth_tables(results: Path) -> dict[str, Any]:
 
 
 def verdict_tables(results: Path) -> dict[str, Any]:
-    """Of the page: the table, the plan and its commits, where the records come from, and what is missing."""
+    """Values for the page: the table, the plan and its commits, the origin of the records, and missing runs."""
     plan, records = planned_for(PLANNED, PLAN), list(store_of(results, VERDICT).by_key().values())
     runs = {name: sum(record.run.dataset == name for record in records) for name in SETS}
     planned = plan.seeds * len(plan.rows)

@@ -1,14 +1,14 @@
-"""Everything that there is to measure on a GPU, in stages that end within ten minutes and resume where they stopped.
+"""Run all measurements on a GPU, in stages that end within ten minutes and resume where they stopped.
 
     python benchmarks/gpu.py run [STAGE...] --data DIR [--minutes 9.5] [--device cuda] [--work runs/gpu]
     python benchmarks/gpu.py page
 
-Without a STAGE, `run` does those that are not recorded for this GPU and commit, in the order of their value, until its
+Without a STAGE, `run` does the stages that are not recorded for this GPU and commit, most valuable first, until its
 time is over. DIR holds the images of CIFAR-10 as train/<class>/ and test/<class>/. A search, an evaluation or a table
-that is stopped is resumed by the next call with the same --work; the other stages start again, so give them more
---minutes if they do not end. Results are stored in benchmarks/results/gpu.jsonl, and those of steps and tables with
-their own programs; `page` writes the table of docs/speed.md. --trial runs everything as small as possible, on any
-machine, to see that it runs.
+that stopped is resumed by the next call with the same --work; the other stages start again, so give them more --minutes
+if they do not end. Results are stored in benchmarks/results/gpu.jsonl; the programs of steps and tables store theirs.
+`page` writes the table of docs/speed.md. --trial runs everything as small as possible, on any machine, to check that it
+runs.
 """
 
 import time
@@ -45,11 +45,11 @@ def main() -> None:
 def run(
     names: Sequence[str], data: str | None, minutes: float, device: str, work: Path, trial: bool, results: Path
 ) -> None:
-    """Do stages."""
+    """Run stages."""
     if data is None and not trial:
         raise SettingsError("--data must name the folder of CIFAR-10's images; give it, or --trial")
     end, about, store = time.monotonic() + 60 * minutes, made_by(find_device(device)), store_of(results, QUESTION)
-    # What another commit has begun is not resumed.
+    # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
     for name in names or missing(store, about["device_name"], about["commit"]):
         left = end - time.monotonic()
@@ -70,7 +70,7 @@ def run(
 
 
 def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
-    """Stages that this GPU has not done with this commit."""
+    """Stages that this GPU has not finished with this commit."""
     made = {
         record.run.name
         for record in store.by_key().values()
@@ -88,7 +88,7 @@ def page(results: Path) -> None:
 
 
 def table_of(records: Sequence[Record]) -> str:
-    """Markdown: every stage, with the last record of each GPU."""
+    """A Markdown table of every stage, with the last record of each GPU."""
     lines = []
     for name, stage in STAGES.items():
         shown = [

@@ -1,13 +1,13 @@
-"""Does it pay to tune dropout and weight decay together with augmentation?
+"""Measure whether it pays to tune dropout and weight decay together with augmentation.
 
     python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows joint,none] [--dry-run]
     python benchmarks/joint.py page
 
-`verdict` runs what benchmarks/joint.toml plans for a bed, which has to be committed before: searches of operations
-alone and of everything together, and trainings of fresh networks with what each found, measured on test images once.
-The row `drawn` has the operations of the default search, and of 20 random draws of dropout and weight decay the one
-with the least validation loss. Runs of the same seed have the same weights and batches. Each run is stored in
-benchmarks/results/joint.jsonl as soon as it has ended. `page` writes the table of docs/regularization.md.
+`verdict` runs the plan for a bed in benchmarks/joint.toml, which has to be committed before: searches of operations
+alone and of everything together, and trainings of fresh networks with the results of each, measured once on test
+images. The row `drawn` has the operations of the default search, and the best of 20 random draws of dropout and weight
+decay by validation loss. Runs of the same seed have the same weights and batches. Each run is stored in
+benchmarks/results/joint.jsonl as soon as it ends. `page` writes the table of docs/regularization.md.
 """
 
 import dataclasses
@@ -48,13 +48,13 @@ QUESTION, MARK = "joint", "joint"
 NONE, AUGMENTATION, JOINT, HALF, DRAWN = "none", "augmentation", "joint", "joint-augmentation", "drawn"
 ROWS = (JOINT, AUGMENTATION, HALF, DRAWN, NONE)
 """The joint search; operations of the default search; operations of the joint search without its regularizers;
-operations of the default search with the best of random draws of the regularizers; nothing.
+operations of the default search with the best of random draws of the regularizers; no schedule.
 """
 SEARCHES: Mapping[str, Mapping[str, Any]] = {
     AUGMENTATION: {"algorithm": "lookahead", "space": "hba", "val_batch_size": None},
     JOINT: {"algorithm": "joint", "space": "hba", "tune": "augmentation,dropout,weight-decay"},
 }
-"""Settings of the two searches. Both take whole batches of validation images."""
+"""Settings of the two searches. Both use whole batches of validation images."""
 MEASURES = {"test_error_percent": ("test error, %", 2), "test_loss": ("test loss", 3)}
 NOISY = Bed(
     "digits-noisy",
@@ -72,16 +72,16 @@ JOINT_BEDS: Mapping[str, Bed] = {"digits": BEDS["digits"], NOISY.name: NOISY, "c
 
 
 class JointPlan(Planned):
-    """What is run on one bed."""
+    """The plan for one bed."""
 
     rows: tuple[str, ...] = ROWS
     draws: Size
-    """Of dropout and weight decay."""
+    """The number of draws of dropout and weight decay."""
 
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """A training on the bed's training images, measured on its test images. draws: of the row `drawn`."""
+    """A training on the bed's training images, measured on its test images. draws: number of draws for `drawn`."""
 
     draws: int = 0
 
@@ -99,7 +99,7 @@ class RowTask(TrainingTask):
         return self._best_of_draws() if self.name == DRAWN else super().do()
 
     def _best_of_draws(self) -> Results:
-        """Train with each draw on the search's training images, and measure the one with the least validation loss."""
+        """Train with each draw on the search's training images, and test the one with the lowest validation loss."""
         assert self.search is not None
         searched, schedule = self.search.data, self.search.schedule()
         data = EvaluationData(searched.name, searched.class_names, searched.train, searched.val)
@@ -114,7 +114,7 @@ class RowTask(TrainingTask):
         return {"test_error_percent": test.error_percent, "test_loss": test.loss, "draws": found, "best": best}
 
     def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:
-        """Infinite for a draw whose training diverges."""
+        """The validation loss of a training with the schedule; infinite if it diverges."""
         try:
             return float(self.trained(self.config, data, ScheduleAugmentation(schedule)).test.loss)
         except DivergedError:
@@ -124,7 +124,7 @@ class RowTask(TrainingTask):
 def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, seed: int, n: int) -> list[Schedule]:
     """The schedule with n draws of constant dropout and weight decay, each from its whole range.
 
-    Rates are uniform, weight decay is uniform in its logarithm.
+    Rates are drawn uniformly, and weight decay log-uniformly.
     """
     size = network_input_size(data.train, config.baseline_augmentation())
     network = build_model(config.model, len(data.class_names), 0, size, None, data.train.n_channels)
@@ -157,7 +157,7 @@ def row_task(row: str, bed: Bed, seed: int, planned: JointPlan, device: str, wor
 
 
 def joint_table(records: Sequence[Record]) -> str:
-    """Markdown: for each bed its rows, with errors and losses, and those of the joint search minus them."""
+    """A Markdown table per bed: errors and losses of each row, and their differences to the joint search."""
     parts = []
     kept = newest(records, lambda run: (run.dataset, run.name))
     for name, bed in JOINT_BEDS.items():
@@ -192,7 +192,7 @@ def main() -> None:
 def verdict(
     bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, dry_run: bool
 ) -> None:
-    """Run what is planned for a bed."""
+    """Run the plan for a bed."""
     planned = planned_for(bed, PLAN, JointPlan)
     if unknown := set(words(rows)) - set(ROWS):
         raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {min(unknown)}")

@@ -1,10 +1,11 @@
-"""Run a table of the paper again, at its own scale or a smaller one, and write our numbers beside the paper's.
+"""Reproduce a table of the paper, at its own scale or a smaller one, and write our numbers beside the paper's.
 
     python benchmarks/reproduce.py TABLE [--scale small] [--data cifar10 DIR "CIFAR-10 (JPEG copy)"] [--dry-run]
     python benchmarks/reproduce.py page
 
-TABLE is 2, 3, 4, 5, 6, 7 or `algorithms` (Appendix B). Runs what is missing: searches, trainings with what they found,
-then timings. Each run is stored in benchmarks/results as soon as it has ended, and an interrupted search is resumed.
+TABLE is 2, 3, 4, 5, 6, 7 or `algorithms` (Appendix B). The command runs what is missing: searches, trainings with the
+schedules found, then timings. Each run is stored in benchmarks/results as soon as it ends, and an interrupted search is
+resumed.
 `page` writes docs/reproduction.md from all results.
 """
 

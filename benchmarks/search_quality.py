@@ -1,4 +1,4 @@
-"""Compare settings of a search on validation images, and run the verdict on the default search.
+"""Compare settings of a search on validation images, and judge the default search on test images.
 
     python benchmarks/search_quality.py planted [--candidates paper,middle] [--problems rotated,inverted]
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
@@ -6,14 +6,14 @@
     python benchmarks/search_quality.py page
     python benchmarks/search_quality.py readme
 
-A bed is a set of images with the settings that all candidates share; DIR is the CIFAR-10 copy, with the folders train
-and test of one folder per class. `planted` searches on problems with a known answer: validation images went through an
-operation, or a pair, that training images did not, and the search should raise its probability. `retrain` trains a
-fresh network on the search's training images with each schedule (searching it first where it is missing), with no
-augmentation and with RandAugment, and measures the validation images. Only `verdict` opens the test split: it runs the
-rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed have
-the same weights and batches. Each run is stored in benchmarks/results as soon as it has ended, and what is stored is
-not run again. `page` writes docs/search-quality.md; `readme` prints the table of README.md.
+A bed is a set of images with the settings that all candidates share. DIR is the CIFAR-10 copy, with folders train and
+test that hold one folder per class. `planted` searches on problems with a known answer: an operation, or a pair, is
+applied to validation images but not to training images, and the search should raise its probability. `retrain` trains
+a fresh network on the search's training images with each schedule (which it searches first if it is missing), without
+augmentation, and with RandAugment, and measures on the validation images. Only `verdict` opens the test split: it runs
+the rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed
+have the same weights and batches. Each run is stored in benchmarks/results as soon as it ends, and is not run again.
+`page` writes docs/search-quality.md; `readme` prints the table of README.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Where:
-    """What the options of runs say: where images, searches and records are, and how many runs are done at a time."""
+    """The options of runs: where images, searches and records are, and how many runs are done at a time."""
 
     bed: str
     data: str | None
@@ -70,9 +70,9 @@ class Where:
     def searches(
         self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, baselines_of: str = DEFAULT, **further: Any
     ) -> Iterator[tuple[str, SearchTask]]:
-        """Rows with their searches; that of a baseline is the search of `baselines_of`. further: settings.
+        """Yield rows with their searches; a baseline has the search of `baselines_of`. further: settings.
 
-        Seed by seed, so that an interrupted suite has all rows for the same seeds.
+        The order is seed by seed, so that an interrupted suite has all rows for the same seeds.
         """
         bed, length = find_bed(self.bed, self.data), {} if epochs is None else {"epochs": epochs}
         for seed in seeds:
@@ -111,7 +111,7 @@ def find_planted(names: str, problems: str, seeds: int, epochs: int | None, **wh
 @click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
 @with_options_of_runs
 def retrain(names: str, seeds: int, epochs: int | None, training_epochs: int | None, **where: Any) -> None:
-    """Train with what each candidate found, without a policy, and with RandAugment, and measure validation images."""
+    """Train with each candidate's schedule, without a policy and with RandAugment; measure on validation images."""
     place = Where(**where)
     tasks = [
         row_task(row, search, tested=False, epochs=training_epochs)
@@ -127,7 +127,7 @@ def retrain(names: str, seeds: int, epochs: int | None, training_epochs: int | N
 @click.option("--seeds", type=click.IntRange(1), help="Only the first ones of the plan. [default: all]")
 @with_options_of_runs
 def verdict(seeds: int | None, **where: Any) -> None:
-    """Train with what the default search found and with its baselines, as planned, and measure the test split."""
+    """Train with the default search's schedule and with its baselines, as planned, and measure on the test split."""
     place = Where(**where)
     plan = planned_for(place.bed)
     if seeds is not None and seeds > plan.seeds:

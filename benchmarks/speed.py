@@ -1,4 +1,4 @@
-"""How fast are augmentation, and steps of trainings and searches?
+"""Measure the speed of augmentation, and of steps of trainings and searches.
 
     python benchmarks/speed.py throughput [--rounds 7] [--seconds 2] [--threads 1]
     python benchmarks/speed.py operations [--rounds 5] [--seconds 0.2]
@@ -6,13 +6,13 @@
     python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py page
 
-Run these on an otherwise idle machine; all but `throughput` use one thread, and images of steps are noise.
-`throughput` prints images per second of one policy call beside torchvision, kornia and albumentations; where there is a
-CUDA GPU, it prints milliseconds per call there instead. `operations` prints microseconds for an image of each
-operation outside of the walk, beside the same peers. `steps` times a training step of each algorithm, with its share
-of the lambda steps, and of its floor: the passes through the network that it cannot do without, bare, as
-common/floors.py counts them. `fast` times steps with and without bfloat16. Both take turns in one process, and store
-their results in benchmarks/results; `page` writes their tables of docs/speed.md.
+Run these on an otherwise idle machine. All except `throughput` use one thread, and the images for steps are noise.
+`throughput` prints images per second of one policy call, compared with torchvision, kornia and albumentations; with a
+CUDA GPU, it prints milliseconds per call on the GPU instead. `operations` prints microseconds per image of each
+operation outside the walk, compared with the same libraries. `steps` times a training step of each algorithm, with
+its share of the lambda steps, and a step of its floor: only the passes through the network that it cannot do without,
+as counted by common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in one process, and
+store their results in benchmarks/results; `page` writes their tables in docs/speed.md.
 """
 
 import os
@@ -58,7 +58,7 @@ def main() -> None:
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of PyTorch.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write seconds per call on the GPU here.")
 def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None) -> None:
-    """Images per second of one policy call, beside peers."""
+    """Print images per second of one policy call, compared with other libraries."""
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
     times = gpu_times(rounds, seconds) if torch.cuda.is_available() else {}
@@ -73,7 +73,7 @@ def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--seconds", type=click.FloatRange(0), default=0.2, show_default=True, help="Of each measurement.")
 def operations(rounds: int, seconds: float) -> None:
-    """Microseconds for an image of single operations, beside peers."""
+    """Print microseconds per image of single operations, compared with other libraries."""
     from speeds.single import operations_table
 
     torch.set_num_threads(1)
@@ -106,7 +106,7 @@ def time_steps(question: str, sizes: str, batch_size: int, rounds: int, steps: i
 @main.command()
 @with_sizes("wrn-10-1:16")
 def steps(**options: Any) -> None:
-    """Time steps of all algorithms, and their floors."""
+    """Time steps of all algorithms and of their floors."""
     time_steps("steps", **options)
 
 

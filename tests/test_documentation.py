@@ -14,7 +14,7 @@ from hba.cli import main
 
 import hba
 
-N_WRITTEN_PAGES = 15
+N_WRITTEN_PAGES = 17
 GENERATED = {"domains.md", "reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
 LISTING = (
     "hba",

@@ -15,7 +15,8 @@ from hba.cli import main
 
 import hba
 
-DOCUMENTS = ("README.md", "evaluation.md", "extending.md", "regularization.md", "searching.md", "tutorial.md")
+PAGES = ("evaluation", "extending", "regularization", "searching", "settings", "tutorial")
+DOCUMENTS = ("README.md", *(f"{page}.md" for page in PAGES))
 """Whose commands are run, with those that need a network or a cluster left out."""
 NOT_RUN = ("--download", "--cluster")
 SMALLER: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""Floors: the passes through the network that the steps of an algorithm cannot do without, and nothing else."""
+"""Floors: only the passes through the network that the steps of an algorithm cannot do without."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ Reached = Literal["weights", "images", "nothing"]
 
 @dataclass(frozen=True)
 class Floor:
-    """Of one algorithm, in passes of the plain network, without augmentation and hyper-layers.
+    """The floor of one algorithm, in passes of the plain network, without augmentation and hyper-layers.
 
-    settings: of the search. trainings: passes forward and backward of a training step. forwards: passes forward of a
-    training step, besides. validates: what the gradient of a lambda step, of the loss on a validation batch, has to
-    reach: the weights; the input of each layer, where it goes through the weights to lambda; or nothing, which is the
-    loss alone. rewards: passes forward of the training batch in a lambda step.
+    settings: settings of the search. trainings: forward and backward passes of a training step. forwards: further
+    forward passes of a training step. validates: what the gradient of the validation loss in a lambda step has to
+    reach: the weights; the input of each layer, where it goes through the weights to lambda; or nothing, if only the
+    loss is computed. rewards: forward passes of the training batch in a lambda step.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -64,17 +64,17 @@ FLOORS: Mapping[str, Floor] = MappingProxyType(
         ),
     }
 )
-"""By algorithm. Where the response is linearized, the outputs' change takes a pass forward through the weights and one
-through phi_U, beside that of the outputs; and it is only backward of the change that gradients come by.
+"""By algorithm. If the response is linearized, the change of the outputs takes a forward pass through the weights and
+one through phi_U, besides the pass of the outputs; gradients come only from the backward pass of the change.
 """
 
 
 PLAIN = Floor(validates="nothing")
-"""Plain training, and the forward passes on validation batches of a search."""
+"""Plain training, with the forward passes of a search on validation batches."""
 
 
 def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, BatchStream]:
-    """Batches of training and of validation images, as many as the search takes."""
+    """Batches of training and of validation images, with the batch sizes of the search."""
     algorithm, batch_size = config.algorithm, config.batch_size
     validated = (
         val_batch_size_of(algorithm.val_batch_size, batch_size) if isinstance(algorithm, LambdaSteps) else batch_size
@@ -83,7 +83,7 @@ def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, Bat
 
 
 def bare_seconds_per_step(floor: Floor, config: SearchConfig, data: SearchData, measured: int) -> float:
-    """Of the floor, on batches of the search's sizes, with the optimizer's step."""
+    """Seconds per step of the floor, on batches of the search's sizes, with the optimizer's step."""
     device = find_device(config.device)
     updates = config.algorithm.update_schedule
     clock = StepClock(measured, updates.train_steps, device)

@@ -1,4 +1,4 @@
-"""Where the images of a dataset come from, and the three-way split of the ablation study."""
+"""Read the images of a dataset, and make the three-way split of the ablation study."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ Data = TypeVar("Data")
 
 @dataclass(frozen=True)
 class Place:
-    """data: a name or folder, as for `hba search`. label: what a table calls it."""
+    """data: a name or folder, as for `hba search`. label: its name in tables."""
 
     data: str
     label: str
 
 
 class View(Protocol):
-    """What is done to images after they are read, before they go to a device. Equal ones do the same, and have the same
-    hash.
+    """Changes images after they are read, before they go to a device. Equal views make the same changes and have
+    the same hash.
     """
 
     def of_search(self, data: SearchData) -> SearchData: ...
@@ -40,14 +40,14 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Images:
-    """Reads what the runs of a process see, each split once, and keeps it on the device: most runs differ in other
-    settings than those of data.
+    """Reads the images of the runs of a process, each split once, and keeps them on the device, because most runs
+    differ only in settings that do not concern data.
     """
 
     _read: dict[Any, Any] = field(default_factory=dict)
 
     def of_search(self, config: SearchConfig, ablation: Sizes | None = None, view: View | None = None) -> SearchData:
-        """What a search sees; ablation: sizes of the three-way split, None for hba's own split, which alone can have a
+        """The data of a search. ablation: sizes of the three-way split; None for hba's own split, the only one with a
         view.
         """
         device = find_device(config.device)
@@ -61,7 +61,7 @@ class Images:
     def of_training(
         self, config: EvaluationConfig, ablation: Sizes | None = None, view: View | None = None
     ) -> EvaluationData:
-        """What a training sees; of the three-way split it trains on two parts and is tested on the third.
+        """The data of a training. With the three-way split, it trains on two parts and is tested on the third.
 
         The test images of the dataset are not opened for the ablation.
         """
@@ -86,7 +86,7 @@ class Images:
 
 
 IMAGES = Images()
-"""Of this process."""
+"""The images of this process."""
 
 
 def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
@@ -94,7 +94,7 @@ def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
 
 
 def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:
-    """What decides which images are read, and where they lie."""
+    """The settings that decide which images are read, and on which device they are kept."""
     of_data = DataConfig.make({name: getattr(config, name) for name in DataConfig.model_fields})
     return of_data, config.baseline_augmentation(), config.device
 

@@ -35,7 +35,7 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
 
 
 with_options_of_runs = with_options(DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN)
-"""Where and how things are run."""
+"""Where and how tasks are run."""
 
 
 class OneLineErrors(click.Group):

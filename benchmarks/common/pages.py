@@ -1,4 +1,4 @@
-"""Pages of docs/: people write the sentences, in benchmarks/pages or around markers, and records fill the tables."""
+"""Write pages of docs/: people write sentences, in benchmarks/pages or around markers, and records fill the tables."""
 
 from pathlib import Path
 from typing import Any

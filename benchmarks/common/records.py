@@ -1,6 +1,6 @@
 """Records of benchmark runs: one JSON line per run, one file per question.
 
-A run's key is a digest of everything that decides its results, together with its seed. A run whose key is already
+The key of a run is its seed and a digest of everything else that decides its results. A run whose key is already
 stored is not run again.
 """
 
@@ -35,9 +35,9 @@ Key = tuple[str, int]
 class Run:
     """A run, described independently of the machine.
 
-    name: of the candidate, row or search. dataset: the name that records use for the images. settings: JSON values.
-    further: whatever else decides the results. generation: counts the changes of the program after which the same seed
-    draws other numbers; runs of an earlier generation are kept but not continued.
+    name: name of the candidate, row or search. dataset: the name of the images in records. settings: JSON values.
+    further: everything else that decides the results. generation: counts the changes of the program after which the
+    same seed draws other numbers; runs of an earlier generation are kept but not continued.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """Equal for runs that differ in nothing but the seed."""
+        """Equal for runs that differ only in the seed."""
         content = [self.name, self.dataset, decisive(self.settings), dict(self.further), self.generation]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -92,7 +92,7 @@ class Store:
         return {record.run.key: record for record in records}
 
     def add(self, *records: Record) -> None:
-        # Read again each time: another command may have written since.
+        # Read it again each time: another command may have written to it in the meantime.
         before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         write_text(self.path, before + "".join(record.as_line() + "\n" for record in records))
 
@@ -102,21 +102,21 @@ def store_of(results: Path, question: str) -> Store:
 
 
 def newest(records: Iterable[Record], place: Callable[[Run], Hashable]) -> list[Record]:
-    """The records with the last digest of each place in a table: older settings are not mixed with newer ones."""
+    """The records with the last digest for each place in a table, so that older and newer settings are not mixed."""
     records = list(records)
     last = {place(record.run): record.run.digest for record in records}
     return [record for record in records if last[place(record.run)] == record.run.digest]
 
 
 def made_by(device: torch.device) -> dict[str, Any]:
-    """Hardware, versions and the commit of the program, for runs of one thread."""
+    """Hardware, versions and the commit of the program, for runs with one thread."""
     return {**environment(device), "n_threads": 1, "commit": _commit()}
 
 
 def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """What records keep of a plan: its entries, and the commit of the last change of its file (None outside git).
+    """The plan as records keep it: its entries, and the commit that last changed its file (None outside git).
 
-    Raises SettingsError if the file has changes that are not committed: a plan is stated before it is run.
+    Raises SettingsError if the file has uncommitted changes, because a plan is stated before it is run.
     """
     try:
         file = str(path.resolve())
@@ -129,7 +129,7 @@ def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit, with `-dirty` where the program differs from it; None outside a git repository."""
+    """The commit, with `-dirty` if the program differs from it; None outside a git repository."""
     try:
         changed = _git("status", "--porcelain", "--", *PROGRAM)
         return _git("rev-parse", "--short=12", "HEAD") + (DIRTY if changed else "")

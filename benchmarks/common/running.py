@@ -18,7 +18,7 @@ Outcome = Results | str
 
 
 class Task(Protocol):
-    """A run that is done once and stored. It can be pickled."""
+    """A run that is done once and then stored. It can be pickled."""
 
     @property
     def run(self) -> Run: ...
@@ -36,8 +36,8 @@ def carry_out(
 ) -> list[Record]:
     """Run the tasks that are not stored yet and return all stored records, in the order of the tasks.
 
-    noted: entries that each new record keeps beside the machine that made it. Each record is stored as soon as its run
-    has ended. A task that fails is reported and does not stop the others. A dry run only says how many are missing.
+    noted: entries that each new record keeps in addition to the machine that made it. Each record is stored as soon as
+    its run ends. A task that fails is reported and does not stop the others. A dry run only says how many are missing.
     """
     known = store.by_key()
     missing = [task for task in tasks if task.run.key not in known]
@@ -58,7 +58,7 @@ def carry_out(
 
 
 def in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Each task with its outcome, as they end, one thread each; a single job runs in this process."""
+    """Yield each task with its outcome as it ends. Tasks have one thread each; a single job runs in this process."""
     with parallel_config(backend="loky" if jobs > 1 else "sequential"):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
         for number, outcome in pool(delayed(_outcome)(number, task) for number, task in enumerate(tasks)):

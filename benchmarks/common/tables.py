@@ -1,4 +1,4 @@
-"""Records as a data frame, numbers as text, and a frame as a Markdown table."""
+"""Convert records to a data frame, numbers to text, and a data frame to a Markdown table."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ NOTHING = "-"
 
 
 def frame_of(records: Iterable[Record]) -> pd.DataFrame:
-    """One row per record: name, dataset, seed, epochs, further entries and results."""
+    """A data frame with one row per record: name, dataset, seed, epochs, further entries and results."""
     return pd.DataFrame(
         {
             "name": record.run.name,
@@ -30,12 +30,12 @@ def frame_of(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table whose cells are text."""
+    """A Markdown table of a frame whose cells are text."""
     return as_markdown(list(table.columns), table.values.tolist())
 
 
 def spread_text(values: Iterable[float], digits: int = 2) -> str:
-    """Mean ± standard deviation; a single value alone."""
+    """Mean ± standard deviation; a single value has no deviation."""
     values = list(values)
     spread = "" if len(values) < 2 else f" ± {statistics.stdev(values):.{digits}f}"
     return f"{statistics.fmean(values):.{digits}f}{spread}"
@@ -56,16 +56,16 @@ def rate_text(hits: Iterable[bool]) -> str:
 
 
 def difference(table: pd.DataFrame, name: str, minus: str, measure: str) -> PairedDifference | None:
-    """The measure of one name minus that of another, paired by seed; None without common seeds.
+    """The measure of one name minus the measure of another, paired by seed; None without common seeds.
 
-    The frame is of one dataset and length.
+    The frame has runs of one dataset and length.
     """
     ours, others = (table[table["name"] == one].set_index("seed")[measure].to_dict() for one in (name, minus))
     return PairedDifference.of(ours, minus=others)
 
 
 def sign_of(found: PairedDifference | None) -> int:
-    """-1 or 1 where the interval lies below or above zero; 0 where no difference is shown."""
+    """-1 or 1 if the interval lies below or above zero; 0 if no difference is shown."""
     if found is None or found.interval is None:
         return 0
     return int(found.interval[0] > 0) - int(found.interval[1] < 0)
@@ -87,7 +87,7 @@ def hardware_of(made_by: Mapping[str, Any]) -> str:
 
 
 def origin(records: Iterable[Record]) -> str:
-    """Hardware and commits."""
+    """The hardware and commits of the records, in words."""
     made_by = [record.made_by for record in records]
     hardware = "; ".join(sorted(set(map(hardware_of, made_by))))
     commits = ", ".join(sorted({f"`{made['commit']}`" for made in made_by if "commit" in made}))

@@ -1,4 +1,4 @@
-"""What benchmarks run and keep: a policy search, an ordinary training, and steps timed in turns."""
+"""The tasks that benchmarks run: a policy search, an ordinary training, and steps timed in turns."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -26,15 +26,15 @@ from hba.training.trainer import Trained, train
 from hba.utils.seeding import derived_seed
 
 TRAINING_GENERATION = 2
-"""Trainings of the first generation began with the weights of the search of their seed."""
+"""Trainings of the first generation began with the initial weights of the search with the same seed."""
 Further = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A policy search. label: what records call the images. work: the folder of run folders, which can be made again;
-    without it nothing but the record is kept. further: what decides the results besides config. ablation: sizes of the
-    three-way split. view: what is done to the images after they are read; `further` says it too, or the label.
+    """A policy search. label: the name of the images in records. work: the folder of run folders, which can be made
+    again; without it, only the record is kept. further: what decides the results besides config. ablation: sizes of the
+    three-way split. view: changes the images after they are read; `further` or the label says so too.
     """
 
     name: str
@@ -51,7 +51,7 @@ class SearchTask:
 
     @property
     def folder(self) -> Path | None:
-        """Another for each choice of settings that the algorithm reads."""
+        """The run folder, a different one for each choice of the settings that the algorithm reads."""
         name = f"{self.name}-seed{self.config.seed}-{self.run.digest[:8]}"
         return None if self.work is None else self.work / self.label / name
 
@@ -67,8 +67,8 @@ class SearchTask:
         return results_of(self._searched())
 
     def schedule(self) -> Schedule:
-        """It is searched now where that is missing. Several processes may ask for it at a time: the first searches, the
-        others wait.
+        """Return the schedule that was found, and search it first if it is missing. If several processes call this at
+        the same time, the first one searches and the others wait.
         """
         if self.folder is None or self.work is None:
             return self._new_schedule()
@@ -86,14 +86,14 @@ class SearchTask:
         return found
 
     def _searched(self) -> hba.SearchResult:
-        """Resumes a search that was interrupted; one that had ended only gives its result."""
+        """Resume an interrupted search; for a finished one, only return its result."""
         resume = self.folder is not None and RunFolder(self.folder).checkpoint.exists()
         return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
 
 
 def results_of(search: hba.SearchResult) -> Results:
-    """The network's last validation error and loss, the seconds, how the error fell over them, and for each operation
-    the probability in the last epoch and its rise since the search began, in logits, as means over copies.
+    """The last validation error and loss of the network, the seconds, the error over time, and for each operation the
+    probability in the last epoch and its rise since the start of the search in logits, both as means over copies.
     """
     assert search.schedule is not None
     last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
@@ -108,7 +108,7 @@ def results_of(search: hba.SearchResult) -> Results:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A training of a fresh network as hba.evaluate does it, with the schedule of a search, or without any."""
+    """A training of a fresh network as in hba.evaluate, with the schedule of a search or without one."""
 
     name: str
     label: str
@@ -139,7 +139,7 @@ class TrainingTask:
         return self.config, ScheduleAugmentation(None if self.search is None else self.search.schedule())
 
     def do(self) -> Results:
-        """Error and loss after the last epoch, and the training's seconds without those of the search."""
+        """Train, and return error and loss after the last epoch, and the seconds of the training without the search."""
         (config, augmentation), data = self.augmented(), self.data
         began = time.monotonic()
         trained = self.trained(config, data, augmentation)
@@ -159,11 +159,11 @@ class TrainingTask:
 
 
 FLOOR = "floor"
-"""Plain training without augmentation, and the forward passes on validation batches that a search has."""
+"""Plain training without augmentation, with the forward passes of a search on validation batches."""
 
 
 def seconds_in_turns(searches: Iterable[SearchTask], floor_of: SearchTask | None, measured: int) -> dict[str, float]:
-    """One round: seconds per step of each search by name, and of the floor that one of them stands on."""
+    """Time one round: seconds per step of each search by name, and of the floor of one of them."""
     seconds = {one.name: search_seconds_per_step(one.config, one.data, measured) for one in searches}
     if floor_of is not None:
         seconds[FLOOR] = bare_seconds_per_step(PLAIN, floor_of.config, floor_of.data, measured)

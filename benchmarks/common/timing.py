@@ -1,4 +1,4 @@
-"""How long a training step takes: of a search, of an ordinary training, and of the floor that a search stands on."""
+"""Measure how long a training step takes: of a search, of an ordinary training, and of the floor of a search."""
 
 import contextlib
 import statistics
@@ -18,11 +18,11 @@ from hba.utils.devices import find_device
 
 
 class StepClock(hba.SearchCallback):
-    """Ends a search after so many steps and tells what one took.
+    """Ends a search after n_steps steps and measures the seconds per step.
 
-    Blocks of `block` steps are timed, T_train of them, so that each has its lambda step. Left out are the first
-    quarter, and blocks in which an epoch ended, because that is when the whole validation set is measured; where an
-    epoch ends in every block, those are all that there is.
+    Blocks of `block` steps (T_train) are timed, so that each contains its lambda step. The first quarter is left out,
+    and so are blocks in which an epoch ended, because the whole validation set is measured then. If an epoch ends in
+    every block, these blocks are used.
     """
 
     def __init__(self, n_steps: int, block: int, device: torch.device) -> None:
@@ -61,14 +61,14 @@ class StepClock(hba.SearchCallback):
 
 
 def n_steps(config: SearchConfig | EvaluationConfig, n_images: int) -> int:
-    """Training steps in all; a last batch that is not full is left out of an epoch."""
+    """The number of training steps; an incomplete last batch of an epoch is left out."""
     return config.epochs * (n_images // min(config.batch_size, n_images))
 
 
 def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
-    """Of hba.search with these settings, without measuring and saving.
+    """Seconds per step of hba.search with these settings, without measuring and saving.
 
-    Steps before and after the warm-up are measured each by themselves, and weighed by their shares of the epochs.
+    Steps before and after the warm-up are measured separately, and weighted by their shares of the epochs.
     """
     share = config.algorithm.update_schedule.warm_up_epochs / config.epochs
     if not share:
@@ -87,7 +87,7 @@ def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> floa
 
 
 def training_seconds_per_step(config: EvaluationConfig, data: EvaluationData, measured: int) -> float:
-    """Of an ordinary training, without a schedule."""
+    """Seconds per step of an ordinary training, without a schedule."""
     device = find_device(config.device)
     clock = StepClock(measured, 1, device)
     clock.started(0, 0, 0, 0)

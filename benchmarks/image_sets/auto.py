@@ -1,4 +1,4 @@
-"""`hba auto` as a person types it, and what it leaves beside recipes that are trained as its network is."""
+"""Run `hba auto` as a user would, and compare its choice with recipes that are trained like its network."""
 
 import json
 import os
@@ -27,28 +27,28 @@ from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 AUTO, BEST, UNEVEN = "auto", "best recipe", "cifar10-uneven"
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
 OF_UNEVEN = {"airplane": 300, "automobile": 200, "bird": 150, "cat": 100, "deer": 90, "dog": 60}
-"""The first training images of six classes of CIFAR-10, 900 in all, of which a fifth is the test split."""
+"""The number of first training images of six classes of CIFAR-10: 900 in all, of which a fifth is the test split."""
 SHOWN = ("model", "image_size", "epochs", "batch_size", "fast")
 
 
 class AutoPlan(Settings):
-    """What `domains.py auto` runs."""
+    """The plan of `domains.py auto`."""
 
     budgets: tuple[Size, ...]
     """In minutes."""
     rows: tuple[str, ...]
-    """Recipes that are trained beside the best row of each run, with its settings and seeds."""
+    """Recipes that are trained in addition to the best row of each run, with its settings and seeds."""
     best: dict[str, str]
-    """The recipe with the least test error on each set, as docs/domains.md has it."""
+    """The recipe with the lowest test error on each set, from docs/domains.md."""
 
 
 def uneven_folder(work: Path) -> str:
-    """Six classes of CIFAR-10, unpacked where they are missing."""
+    """The folder of six classes of CIFAR-10, which is unpacked if it is missing."""
     return unpacked(work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train")
 
 
 def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    """A filter of tarfile. Images are called train/<class>/NNNN.jpg."""
+    """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
     part, *names = Path(file.name).parts
     n_images = OF_UNEVEN.get(names[0] if names else "", 0)
     is_kept = part == "train" and (not names or (n_images and (file.isdir() or int(Path(file.name).stem) < n_images)))
@@ -57,7 +57,7 @@ def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
 
 @dataclass(frozen=True)
 class AutoTask:
-    """One run of `hba auto`, in a process of its own that has all cores."""
+    """One run of `hba auto`, in its own process with all cores."""
 
     dataset: str
     minutes: int
@@ -77,7 +77,7 @@ class AutoTask:
         data = uneven_folder(self.work) if self.dataset == UNEVEN else folder_of(self.dataset, self.work)
         if not (folder / "auto.json").exists():
             command = [sys.executable, "-m", "hba", "auto", data, "--budget", f"{self.minutes}m", "--out", str(folder)]
-            # The threads of a benchmark are not those of a person.
+            # A user does not set the threads of a benchmark.
             environment = {name: one for name, one in os.environ.items() if name != "OMP_NUM_THREADS"}
             began = time.monotonic()
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -102,7 +102,7 @@ class AutoTask:
 
 
 def errors_of(row: EvaluationRow, *, balanced: bool) -> list[float]:
-    """Of each seed in per cent, or as the mean over classes."""
+    """The test error of each seed in per cent; if balanced, the mean over classes."""
     found = row.by_seed("balanced_accuracy" if balanced else "test_error")
     return [100 - one if balanced else one for one in found.values()]
 
@@ -116,7 +116,7 @@ def auto_tasks(plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work
 
 
 def auto_table(records: Sequence[Record], plan: AutoPlan, minutes: int) -> pd.DataFrame:
-    """A row for each set: what was trained, what was chosen, and mean test errors in per cent."""
+    """A row for each set: the network, the choice, and mean test errors in per cent."""
     found, runs = [], {one.run.dataset: one.results for one in records if one.run.further["minutes"] == minutes}
     means: list[dict[str, float]] = []
     for name in AUTO_SETS:

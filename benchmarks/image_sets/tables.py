@@ -1,4 +1,4 @@
-"""The tables of docs/domains.md: what helps on each set, whether searches find it, and the verdict."""
+"""The tables of docs/domains.md: which augmentation helps on each set, whether searches find it, and the verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from image_sets.runs import BALANCED, FLIPS, GROUPS, SEARCH, SETS, changed
 
 LOSS, ERROR = "val_calibrated_loss", "error"
 APPLIED = 0.05
-"""Probability of an operation above which a search applies it."""
+"""A search applies an operation if its probability is above this."""
 DRAWS, LEAST_ERROR = 10_000, 0.1
-"""Of the bootstrap; and the error in per cent that a smaller one counts as, because a ratio to zero says nothing."""
+"""Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a ratio to zero says nothing."""
 Frames = Mapping[str, pd.DataFrame]
-"""By set, a row for each run."""
+"""By set, a frame with a row for each run."""
 WORDS = {None: NOTHING, True: "yes", False: "no"}
 
 
 def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
-    """The newest runs of each set and name. The error is the one by which the set is judged."""
+    """The newest runs of each set and name. The column ERROR has the error by which the set is judged."""
     kept, found = newest(records, lambda run: (run.dataset, run.name)), {}
     for name in SETS:
         frame = frame_of(one for one in kept if one.run.dataset == name)
@@ -34,13 +34,13 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
 
 
 def best_recipe(frame: pd.DataFrame) -> str | None:
-    """The recipe with the least mean calibrated loss over the seeds that all have; None before they have been run."""
+    """The recipe with the lowest mean calibrated loss over the seeds that all recipes have; None until all have run."""
     table = frame[frame["name"].isin([*RECIPES])].pivot_table(index="seed", columns="name", values=LOSS).dropna()
     return str(table.mean().idxmin()) if len(table) and len(table.columns) == len(RECIPES) else None
 
 
 class Pair(NamedTuple):
-    """A set and a group: what trainings with it have more than those without it, and which searches apply it."""
+    """A set and a group: the difference of trainings with and without the group, and which searches apply it."""
 
     name: str
     group: str
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether more than half of the searches are right; None where the truth or a search is missing."""
+        """Whether more than half of the searches are right; None if the truth is not known or searches are missing."""
         right = [one == (sign_of(self.loss) < 0) for one in self.applied]
         return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
 
@@ -67,7 +67,7 @@ class Pair(NamedTuple):
 
 
 def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
-    """Of the sets whose recipes have been run. verdict: frames of runs, whose searches are compared with the truth."""
+    """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches are compared with the truth."""
     found = []
     for name, frame in frames.items():
         best, rows = best_recipe(frame), verdict.get(name, pd.DataFrame({"name": []}))
@@ -80,12 +80,12 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
 
 
 def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:
-    """Of the probabilities of the operations. end: what a search found, by operation."""
+    """The largest probability of the operations. end: the results of a search by operation."""
     return max(end[one]["probability"] if one in end else 0.0 for one in operations)
 
 
 def recipe_table(frames: Frames) -> pd.DataFrame:
-    """Validation error in per cent and, below, calibrated loss of each recipe; a star marks the best of a set."""
+    """Validation error in per cent of each recipe and, below it, calibrated loss; a star marks the best on a set."""
     table = pd.DataFrame({"recipe": [*RECIPES]})
     for name, frame in frames.items():
         cells, best = dict.fromkeys(RECIPES, NOTHING), best_recipe(frame)
@@ -96,8 +96,8 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
 
 
 def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
-    """Test error of each row on each set, and the ratio of the search's to it. Below, the search beside the best of the
-    other rows and two of them, the largest probability of a flip or turn in each search, and the price.
+    """Test error of each row on each set, and the ratio of the search's error to it. Further rows compare the search
+    with the best other row and with two recipes, and show the largest probability of a flip or turn, and the price.
     """
     beside, minus_best = ("randaugment", "photo"), f"{SEARCH} minus the best recipe"
     compared = [f"{SEARCH} minus {row}" for row in beside]
@@ -123,7 +123,7 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
 def ratio(frames: Frames, row: str) -> str:
     """The geometric mean over sets of the search's error divided by a row's, with its 95 % interval.
 
-    By a bootstrap over sets, and within each over seeds, of which both rows have the same.
+    The interval comes from a bootstrap over sets and, within each set, over seeds that both rows share.
     """
     random, means, resampled = np.random.default_rng(0), [], []
     for frame in frames.values():
@@ -142,5 +142,5 @@ def ratio(frames: Frames, row: str) -> str:
 
 
 def _log_ratio(errors: np.ndarray) -> np.ndarray:
-    """errors (2, ..., seeds): of the search, and of a row."""
+    """errors (2, ..., seeds): of the search and of a row."""
     return np.subtract(*np.log(np.maximum(errors.mean(axis=-1), LEAST_ERROR)))

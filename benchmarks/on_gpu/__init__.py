@@ -1,1 +1,1 @@
-"""What is measured on a GPU, in stages that end within a set time."""
+"""Measurements on a GPU, in stages that end within a set time."""

@@ -1,4 +1,4 @@
-"""The stages of the GPU programme, in the order of their value."""
+"""The stages of the GPU programme, most valuable first."""
 
 import json
 import signal
@@ -19,9 +19,9 @@ BENCHMARKS = Path(__file__).parents[1]
 LABEL = "CIFAR-10 (JPEG copy)"
 PRESET_OF_SEARCH, PRESET_OF_EVALUATION = "reduced-cifar10", "cifar10-wrn-40-2"
 LAST_SECONDS = 40.0
-"""Time for a program to save what it has, once it is asked to stop."""
+"""Time for a program to save its work after it is asked to stop."""
 LINES = 8
-"""Lines of a failed program's output that are shown."""
+"""The number of last lines that are shown of a failed program's output."""
 SMALL: Mapping[str, Any] = MappingProxyType(
     {"model": "wrn-10-1", "image_size": 8, "train_size": 40, "val_size": 20, "batch_size": 20, "epochs": 20}
 )
@@ -34,8 +34,9 @@ class StageError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """data: a folder with the images of CIFAR-10, or `digits` for a trial. work: what stages leave for the next call
-    and for each other. seconds: of this call. is_trial: everything as small as possible, on any machine.
+    """Where and how stages run. data: a folder with the images of CIFAR-10, or `digits` for a trial. work: the folder
+    of files for the next call and for other stages. seconds: time for this call. is_trial: everything as small as
+    possible, on any machine.
     """
 
     data: str
@@ -46,9 +47,9 @@ class Place:
     is_trial: bool
 
     def finished(self, name: str, *words: object) -> bool:
-        """Run a Python program; whether it ended within its time. Raises StageError if it failed.
+        """Run a Python program and return whether it ended within its time. Raises StageError if it failed.
 
-        When its time is over, it is asked to stop by SIGINT, and killed if it does not.
+        When its time is over, it receives SIGINT, and is killed if it does not stop.
         """
         log = self.work / f"{name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Stage:
-    """do: returns the results, or None if the time was over. shown: the results in a few words."""
+    """do: runs the stage and returns its results, or None if time ran out. shown: the results in a few words."""
 
     text: str
     do: Callable[[Place], Results | None]
@@ -84,7 +85,7 @@ class Stage:
 
 
 def tests(place: Place) -> Results | None:
-    """All tests with the mark gpu; failures are results too."""
+    """Run all tests with the mark gpu; failures are part of the results."""
     report = place.work / "tests.xml"
     report.unlink(missing_ok=True)
     chosen = [ROOT / "tests" / "test_errors.py"] if place.is_trial else ["-m", "gpu", ROOT / "tests"]
@@ -106,7 +107,7 @@ def _has(case: ET.Element, *kinds: str) -> bool:
 
 
 def throughput(place: Place) -> Results | None:
-    """A policy call in milliseconds, beside a training step."""
+    """Time a policy call and a training step."""
     file = place.work / "throughput.json"
     effort = ["--rounds", "1", "--seconds", "0"] if place.is_trial else ["--rounds", "3", "--seconds", "0.3"]
     if not place.finished("throughput", BENCHMARKS / "speed.py", "throughput", *effort, "--json", file):
@@ -115,7 +116,7 @@ def throughput(place: Place) -> Results | None:
 
 
 def timed(command: str, sizes: str) -> Callable[[Place], Results | None]:
-    """A command of speed.py that stores records of its own."""
+    """A command of speed.py that stores its own records."""
 
     def do(place: Place) -> Results | None:
         small = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
@@ -128,7 +129,7 @@ def timed(command: str, sizes: str) -> Callable[[Place], Results | None]:
 
 
 def search(name: str, *further: str) -> Callable[[Place], Results | None]:
-    """A search of Reduced CIFAR-10, as in the paper's Table 10. further: options."""
+    """A search of Reduced CIFAR-10, as in the paper's Table 10. further: more options."""
 
     def do(place: Place) -> Results | None:
         out = place.work / name
@@ -146,7 +147,7 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
 
 def evaluation(place: Place) -> Results | None:
-    """The schedule of the search beside baselines, as many trainings as end in time."""
+    """Compare the schedule of the search with baselines, with as many trainings as end in time."""
     out, policy = place.work / "evaluation", place.work / "search" / "policy.json"
     if not policy.exists():
         raise StageError("there is no schedule yet: the stage search must end first")
@@ -161,7 +162,7 @@ def evaluation(place: Place) -> Results | None:
 
 
 def table(number: str) -> Callable[[Place], Results | None]:
-    """A table of the paper at its own size; the numbers are in the records of reproduce.py."""
+    """A table of the paper at its own scale; reproduce.py stores the numbers in its records."""
 
     def do(place: Place) -> Results | None:
         sized = ["--scale", "tiny"] if place.is_trial else ["--scale", "full", "--data", "cifar10", place.data, LABEL]

@@ -1,1 +1,1 @@
-"""How good a search is, by settings: planted answers, validation errors, and trainings with what was found."""
+"""Compare settings of a search: planted answers, validation errors, and trainings with the schedules found."""

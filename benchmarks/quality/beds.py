@@ -1,4 +1,4 @@
-"""The test beds: images, and the settings that all candidates share on them, by name."""
+"""The beds by name: images, with the settings that all candidates share on them."""
 
 import os
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class Bed:
-    """text: what it is, in one line. data: a name or folder, as for `hba search`; None for the folder of the CIFAR-10
-    copy, which find_bed fills in. preset: None for that of the data. settings: over those of the preset. view: applied
-    to its images after reading.
-    planted: further settings for planted problems.
+    """A set of images with settings. text: one line that says what it is. data: a name or folder, as for `hba search`;
+    None for the folder of the CIFAR-10 copy, which find_bed fills in. preset: None for the preset of the data.
+    settings: override the preset's. view: changes the images after they are read. planted: further settings for planted
+    problems.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Bed:
     planted: Mapping[str, Any] = field(default_factory=dict)
 
     def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:
-        """The search of a candidate by name. further: settings over those of the preset and the bed."""
+        """The search of a candidate by name. further: settings that override those of the preset and the bed."""
         return self.search_with(name, seed, work, **{**further, **find_candidate(name).settings})
 
     def search_with(self, name: str, seed: int, work: Path | None = None, **settings: Any) -> SearchTask:
-        """A search by these settings over the bed's. The record names the bed and what it does to the images."""
+        """A search with these settings over the bed's. The record has the bed and its changes to the images."""
         own = {**self.settings, **settings, "seed": seed, "data": self.data}
         config = SearchConfig.from_preset(own, self.preset).resolved()
         of_bed = {} if self.view is None else {"bed": self.name, "images": self.view.as_json()}
@@ -85,8 +85,8 @@ BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 
 
 def find_bed(name: str, data: str | None = None) -> Bed:
-    """The bed of that exact name. data: the folder of the CIFAR-10 copy, for beds of it; by default the one in the
-    folder HBA_DATA. Raises SettingsError for an unknown name, DataError for a folder that is missing or not needed.
+    """The bed with that exact name. data: the folder of the CIFAR-10 copy, for beds with its images; by default the one
+    in the folder HBA_DATA. Raises SettingsError for an unknown name, DataError for a missing or unneeded folder.
     """
     if name not in BEDS:
         raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")

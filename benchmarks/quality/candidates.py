@@ -1,4 +1,4 @@
-"""The settings of a search that are compared with each other, by name."""
+"""The candidates: settings of a search that are compared with each other, by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ PAPER = "paper"
 DEFAULT = "from-randaugment-half-validation"
 """`hba search --space hba`."""
 FORMER = "from-randaugment"
-"""The same with whole batches of validation images. Its parts are exchanged one by one."""
+"""The default with whole batches of validation images. Its parts are exchanged one by one."""
 DRAWS = "lookahead-draws"
 """Look-ahead alone: four draws for each image, from the middle of every range."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """text: what it does, in one line. changes: settings of SearchConfig that differ from the paper's."""
+    """Settings of a search. text: one line that says what it does. changes: settings that differ from the paper's."""
 
     text: str
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ CANDIDATES: Mapping[str, Candidate] = MappingProxyType(
 
 
 def find_candidate(name: str) -> Candidate:
-    """The candidate of that exact name; SettingsError with the known names otherwise."""
+    """The candidate with that exact name. Raises SettingsError with the known names if there is none."""
     if name not in CANDIDATES:
         raise SettingsError(f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}")
     return CANDIDATES[name]

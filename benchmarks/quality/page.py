@@ -1,4 +1,4 @@
-"""Fills docs/search-quality.md from the stored records."""
+"""Write docs/search-quality.md from the stored records."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ README_DATA = {
 """Headings of the README's table by dataset."""
 Group = Sequence[Record]
 Images = tuple[str, int, int, int]
-"""Bed, epochs of the search, epochs of the training, and its number of images; 0 where there is none."""
+"""Bed, epochs of the search, epochs of the training, and its number of images; 0 if there is none."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table of one dataset and length, with what stands above and below it."""
+    """A table of one dataset and length, with the text above and below it."""
 
     data: str
     records: Group
@@ -55,7 +55,7 @@ class Section:
 
     @property
     def planned(self) -> str:
-        """What was stated before the verdict was run, in which commits, and what of it is missing."""
+        """The plan that was stated before the verdict, its commits, and which of its runs are missing."""
         plans = [record.made_by["plan"] for record in self.records]
         commits = ", ".join(sorted({f"`{one['commit']}`" for one in plans}))
         plan = plans[-1]
@@ -102,7 +102,7 @@ def readme_results(results: Path) -> str:
 
 
 def records_of(results: Path, question: str) -> list[Record]:
-    """The newest records of each row, in the order of the table's rows."""
+    """The newest records of each row, in the order of the rows of the table."""
     kept = store_of(results, question).by_key().values()
     rows = ROWS if question == "verdict" else (*CANDIDATES, *RANGE)
     ordered = [one for name in rows for one in kept if one.run.name == name]
@@ -116,7 +116,7 @@ def verdicts_of(results: Path) -> list[Group]:
 
 
 def grouped(records: Iterable[Record]) -> list[Group]:
-    """By bed and lengths."""
+    """The records in groups, by bed and lengths."""
     groups: dict[Images, list[Record]] = {}
     for record in records:
         groups.setdefault(_images_of(record.run), []).append(record)

@@ -1,4 +1,4 @@
-"""A verdict as it is stated and committed before it is run: its rows, seeds and epochs on each bed."""
+"""Read the plan of a verdict, which is committed before the runs: its rows, seeds and epochs on each bed."""
 
 import tomllib
 from collections.abc import Sequence
@@ -12,34 +12,34 @@ from quality.candidates import CANDIDATES, DEFAULT
 
 PLAN = Path(__file__).with_name("verdict.toml")
 BLOCK = 1_000
-"""Seeds below it are for choosing settings. Each verdict takes seeds of a block of its own, which no other run has."""
+"""Seeds below it are for choosing settings. Each verdict uses its own block of seeds, which no other run uses."""
 
 
 class Planned(Settings):
-    """A verdict on one bed."""
+    """The plan of a verdict on one bed."""
 
     rows: tuple[str, ...]
-    """What it trains with, by name."""
+    """Names of the augmentations to train with."""
     first_seed: Seed
-    """Of searches, and of the trainings with what they found."""
+    """The first seed of searches, and of the trainings with their schedules."""
     seeds: Size
     """Number of seeds from the first one on."""
     epochs: Size
-    """Of searches and of trainings."""
+    """The epochs of searches and of trainings."""
 
     @property
     def of(self) -> str:
-        """What the verdict is on. The baselines are made of its searches."""
+        """The candidate that is judged. The baselines are made from its searches."""
         return judged_by(self.rows)
 
 
 def judged_by(rows: Sequence[str]) -> str:
-    """What a verdict of these rows is on: the first that is a candidate."""
+    """The candidate that a verdict with these rows judges: the first row that is a candidate."""
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
 def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> Any:
-    """The plan for a bed, of that kind. Raises SettingsError for a file that is no plan or lacks the bed."""
+    """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is not a plan or lacks the bed."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         if bed not in tables:

@@ -1,4 +1,4 @@
-"""Problems with a known answer: validation images went through operations that training images did not."""
+"""Problems with a known answer: operations are applied to validation images but not to training images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ from hba.utils.seeding import generator_for
 
 @dataclass(frozen=True)
 class Planted:
-    """An operation that every validation image goes through.
+    """An operation that is applied to every validation image.
 
-    magnitude: ends of the range that each image's own magnitude is drawn from, uniformly, in the operation's unit; a
-    signed operation negates half of them. None for an operation without magnitude.
+    magnitude: ends of the range from which each image's magnitude is drawn uniformly, in the operation's unit; a signed
+    operation negates half of them. None for an operation without magnitude.
     """
 
     operation: str
@@ -27,7 +27,7 @@ class Planted:
 
 
 Problem = tuple[Planted, ...]
-"""What was planted, in the order of its application; empty for the control."""
+"""The planted operations, in the order of their application; empty for the control."""
 
 _ROTATED = Planted("Rotate", (5.0, 30.0))
 _SHIFTED = Planted("TranslateX", (0.05, 0.35))
@@ -51,16 +51,16 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem of that exact name; SettingsError with the known names otherwise."""
+    """The problem with that exact name. Raises SettingsError with the known names if there is none."""
     if name not in PROBLEMS:
         raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")
     return PROBLEMS[name]
 
 
 def plant(data: SearchData, problem: Problem, seed: int) -> SearchData:
-    """The same data with other validation images; the seed decides each image's magnitudes.
+    """Return the same data with other validation images; the seed decides each image's magnitudes.
 
-    Uncovered pixels take the colour that they take in a search, so that the right policy makes exactly such images.
+    Uncovered pixels get the colour that they get in a search, so that the right policy makes exactly such images.
     """
     if not isinstance(data.val, LabelledImages):
         raise SettingsError("a problem can be planted only in images that are in memory")

@@ -32,9 +32,9 @@ README_ROWS = {
     "autoaugment": "AutoAugment",
 }
 Differences = Mapping[str, PairedDifference | None]
-"""By row, the default search's test error minus the row's."""
+"""By row, the test error of the default search minus the test error of the row."""
 End = Mapping[str, Mapping[str, Any]]
-"""By operation, what the search found for it in the last epoch."""
+"""By operation, the results of the search in its last epoch."""
 
 
 def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differences:
@@ -43,7 +43,7 @@ def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differe
 
 
 def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
-    """One row per augmentation: test error, and the error of the search minus it, paired by seed."""
+    """One row per augmentation: its test error, and the search's test error minus it, paired by seed."""
     differences = verdict_differences(records, of)
     return pd.DataFrame(
         {
@@ -57,14 +57,14 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
 
 
 def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
-    """The verdict in words; candidates other than the paper's are no baselines."""
+    """The verdict in words; candidates other than the paper's do not count as baselines."""
     compared = (of, PAPER, *OTHERS)
     found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
     return str(found) if found else f"No verdict: `{of}` or its baselines have not been run."
 
 
 def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The results of the README in Markdown: errors, and below each the default's difference to it.
+    """The Markdown table of the README: errors, and below each the difference of the default to it.
 
     verdicts: records by the heading of their column.
     """
@@ -90,7 +90,7 @@ def _readme_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences
 def error_table(records: Sequence[Record]) -> pd.DataFrame:
     """One row per candidate: validation error over seeds, and its difference to the reference, paired by seed.
 
-    The reference is the candidate of which parts were exchanged; where that was not run, the default or the paper's.
+    The reference is the candidate whose parts were exchanged; if it was not run, the default or the paper's.
     """
     runs = frame_of(records)
     reference = next((name for name in (FORMER, DEFAULT, PAPER) if name in set(runs["name"])), PAPER)
@@ -108,7 +108,7 @@ def error_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def bed_table(groups: Iterable[Sequence[Record]]) -> pd.DataFrame:
-    """One row per bed: validation errors without augmentation and with RandAugment, and how far apart they are."""
+    """One row per bed: validation errors without augmentation and with RandAugment, and their difference."""
     rows = []
     for group in groups:
         runs, bed = frame_of(group), BEDS[group[0].run.dataset]
@@ -128,7 +128,7 @@ def bed_table(groups: Iterable[Sequence[Record]]) -> pd.DataFrame:
 
 
 def candidate_table() -> pd.DataFrame:
-    """All candidates, what they do, and the settings by which they differ from the paper's."""
+    """All candidates, what they do, and their settings that differ from the paper's."""
     rows = []
     for name, candidate in CANDIDATES.items():
         changes = {setting: value for setting, value in candidate.changes.items() if not is_neutral(setting, value)}
@@ -138,11 +138,11 @@ def candidate_table() -> pd.DataFrame:
 
 
 def rank(end: End, operation: str, measure: str | None = None) -> int:
-    """The rank of an operation among all, 1 being the largest.
+    """The rank of an operation among all, where 1 is the largest.
 
-    It is decided by how many logits the probability rose during the search; where a record does not have the rise, by
-    the probability at the end, which gives the same order if all began at one probability. An equal value counts as
-    larger, so that a search that moved nothing recovers nothing.
+    Operations are ranked by the rise of their probability during the search, in logits. If a record has no rise, they
+    are ranked by the probability at the end, which gives the same order if all began with the same probability. Equal
+    values count as larger, so a search that moved nothing recovers nothing.
     """
     measure = measure or (RISE if RISE in end[operation] else PROBABILITY)
     return sum(other[measure] >= end[operation][measure] for other in end.values())
@@ -153,12 +153,12 @@ def planted_in(record: Record) -> list[str]:
 
 
 def recovered(record: Record, measure: str | None = None) -> bool:
-    """Whether every planted operation is among the first."""
+    """Whether every planted operation is among the first RECOVERED_WITHIN."""
     return all(rank(record.results["end"], one, measure) <= RECOVERED_WITHIN for one in planted_in(record))
 
 
 def rate_table(records: Sequence[Record]) -> pd.DataFrame:
-    """One row per candidate: how often it recovered what was planted, by problem and in all, and means over runs."""
+    """One row per candidate: how often it recovered planted operations, by problem and in all, and means over runs."""
     records = [record for record in records if planted_in(record)]
     problems = dict.fromkeys(record.run.further["problem"] for record in records)
     rows = []

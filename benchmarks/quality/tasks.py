@@ -1,4 +1,4 @@
-"""Searches of candidates, and trainings of fresh networks with the schedules found and with their baselines."""
+"""Searches of candidates, and trainings of fresh networks with their schedules and with baselines."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,25 +19,25 @@ from quality.problems import find_problem, plant
 
 NONE, RANDAUGMENT = "none", "randaugment"
 RANGE = (NONE, RANDAUGMENT)
-"""What needs no search: how far apart these are says how much augmentation matters on a bed."""
+"""Rows that need no search. Their difference shows how much augmentation matters on a bed."""
 FORMER_NAMES = {"start": "random"}
-"""Of baselines, the names under which they were measured."""
+"""The names under which baselines were measured, by their names today."""
 OTHERS = (*(FORMER_NAMES.get(name, name) for name in BASELINES if name != "middle"), "shuffled")
-"""`middle` is a candidate here, the paper's algorithm from there. `shuffled` was one."""
+"""`middle` is a candidate here: the paper's algorithm started there. `shuffled` used to be a baseline."""
 ROWS = (DEFAULT, *(name for name in CANDIDATES if name != DEFAULT), *OTHERS)
-"""Rows of a verdict: the schedule of the default search, other candidates', and all baselines of hba.evaluate."""
+"""Rows of a verdict: the default search's schedule, other candidates' schedules, all baselines of hba.evaluate."""
 OF_DEFAULT = ("shuffled", "static", "final", "point")
-"""Baselines that are made of the schedule found. The others stay as they are when the default changes."""
+"""Baselines that are made from the schedule found. The others do not change when the default changes."""
 OF_TRAINING = {*EvaluationConfig.model_fields, "space", "operations", "interpolation", "fill"}
-"""Settings of a search that trainings without its schedule read."""
+"""Settings of a search that trainings without its schedule use."""
 OF_START = {"init", "count", "sigma", "spread_over", "spread_share"}
-"""Settings that decide where a search begins, and with what spread: what the baseline `random` is."""
+"""Settings that decide where a search begins and with what spread; they define the baseline `random`."""
 STARTS = ("random",)
 
 
 @dataclass(frozen=True)
 class PlantedTask(SearchTask):
-    """A search whose validation images went through the operations that a problem plants."""
+    """A search in which the operations of a problem were applied to the validation images."""
 
     @property
     def data(self) -> SearchData:
@@ -53,17 +53,17 @@ def planted(search: SearchTask, problem: str) -> PlantedTask:
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """The training of one row: a candidate with the schedule of its search of the same seed, or a baseline.
+    """The training of one row: a candidate, with the schedule of its search of the same seed, or a baseline.
 
-    search: the candidate's, for a baseline the default's; its settings that apply to trainings are taken over. tested:
-    on the test split, by which nothing is chosen; otherwise on the search's validation images.
+    search: the candidate's search, or the default's for a baseline; its settings that apply to trainings are used.
+    tested: measure on the test split, which is not used for choices, instead of the search's validation images.
     """
 
     tested: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings of the search; for baselines that need no search, only those that the training reads."""
+        """All settings of the search; for baselines that need no search, only those that the training uses."""
         settings = kept_settings(self._searched)
         if self.name in CANDIDATES or (self.tested and self.name in OF_DEFAULT):
             return settings
@@ -84,14 +84,14 @@ class RowTask(TrainingTask):
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
         if self.name in CANDIDATES:
             return super().augmented()
-        # Rows of RANGE need no schedule, and so no search.
+        # Rows of RANGE need no schedule and therefore no search.
         schedule = self._start() if self.name in RANGE else self._search.schedule()
         name = {former: name for name, former in FORMER_NAMES.items()}.get(self.name, self.name)
         (row,) = row_configs({self.name: BASELINES[name].make}, schedule, self.config)
         return row.config, row.augmentation
 
     def _start(self) -> Schedule:
-        """Any schedule of the search space."""
+        """Any schedule in the search space."""
         space = self._searched.search_space()
         fill = self._searched.fill or self._search.data.train.mean_color()
         return middle(Schedule(space, space.decode(space.initial().double())[None].numpy(), fill))
@@ -107,9 +107,9 @@ class RowTask(TrainingTask):
 
 
 def row_task(row: str, search: SearchTask, *, tested: bool, epochs: int | None = None) -> RowTask:
-    """epochs: of the training; those of the search by default."""
+    """The task of a row. epochs: of the training; as many as the search by default."""
     config = search.config
-    # data is given by name, because the folder that the search was given may have moved.
+    # data is given by name, because the folder of the search may have moved.
     same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
     training = EvaluationConfig.like_search(config.model_dump(), {**same, "epochs": epochs or config.epochs})
     of_row = {"training_images": config.train_size} if tested else {"training_epochs": training.epochs}
@@ -118,7 +118,7 @@ def row_task(row: str, search: SearchTask, *, tested: bool, epochs: int | None =
 
 
 def rows_of(names: Sequence[str], config: EvaluationConfig) -> tuple[str, ...]:
-    """These rows in the order of ROWS, the default search among them. The baseline may already have `cutout`."""
+    """These rows and the default search, in the order of ROWS; without `cutout` if the baseline augmentation has it."""
     if unknown := set(names) - set(ROWS):
         raise SettingsError(f"unknown row {min(unknown)!r}; known: {', '.join(ROWS)}")
     rows = [row for row in ROWS if row in {*names, DEFAULT}]

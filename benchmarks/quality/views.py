@@ -1,4 +1,4 @@
-"""What a bed does to its images after reading: grey levels, a distribution shift, noisy labels, fewer test images."""
+"""Changes of a bed to its images after reading: grey levels, a distribution shift, noisy labels, fewer test images."""
 
 import dataclasses
 import math
@@ -23,13 +23,13 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Shift:
-    """A distribution shift that no policy of the search space makes.
+    """A distribution shift that no policy of the search space can make.
 
-    Every image goes through all of these in this order, each time with a draw of its own, uniform between two ends.
-    rotation: degrees, in one bilinear step with the zoom; what is uncovered repeats the border. zoom: factor of the
-    side that is shown, so the image grows below 1. gamma: exponent of the levels in [0, 1]; its logarithm is uniform.
-    blur: share of an image blurred by a 3x3 binomial filter, blended with the sharp one. noise: standard deviation of
-    Gaussian noise on levels in [0, 1], which are clamped to [0, 1] afterwards.
+    Every image goes through all of these in this order, each with its own draw, uniform between two ends. rotation: in
+    degrees, in one bilinear step with the zoom; uncovered pixels repeat the border. zoom: the factor of the side that
+    is shown, so the image grows below 1. gamma: exponent of the levels in [0, 1]; its logarithm is uniform. blur: the
+    share of the image after a 3x3 binomial filter, blended with the sharp image. noise: standard deviation of Gaussian
+    noise on levels in [0, 1], which are clamped to [0, 1] afterwards.
     """
 
     rotation: Range = (-25.0, 25.0)
@@ -39,7 +39,7 @@ class Shift:
     noise: Range = (0.0, 0.12)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """New uint8 images (N, C, H, W) on the generator's device. Images of equal channels stay grey."""
+        """Return new uint8 images (N, C, H, W) on the generator's device. Images with equal channels stay grey."""
         n, channels = images.shape[:2]
         is_grey = bool((images == images[:, :1]).all())
 
@@ -65,7 +65,7 @@ def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
 
 
 def _blurred(images: Tensor) -> Tensor:
-    """images (N, C, H, W); pixels outside repeat the border."""
+    """images (N, C, H, W); pixels outside of the image repeat the border."""
     line = torch.tensor((0.25, 0.5, 0.25), device=images.device)
     kernel = torch.outer(line, line).expand(images.shape[1], 1, 3, 3)
     return F.conv2d(F.pad(images, (1, 1, 1, 1), mode="replicate"), kernel, groups=images.shape[1])
@@ -73,9 +73,9 @@ def _blurred(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """grey: three equal channels by the luma of all images. shift: of validation and test images, always the same.
-    test_size: as many test images, stratified and always the same ones; None keeps all. label_noise: share of training
-    images whose label is replaced by a random one, always the same; 0 for none.
+    """Changes the images of a bed. grey: three equal channels with the luma, for all images. shift: of validation and
+    test images, always the same. test_size: number of test images, stratified and always the same; None keeps all.
+    label_noise: share of training images whose label is replaced by a random one, always the same; 0 for none.
 
     Images must be in memory and on the CPU, so that a shift is the same on every machine.
     """
@@ -90,14 +90,14 @@ class View:
         return dataclasses.replace(data, train=train, val=self._shifted(self._colored(data.val), "validation"))
 
     def of_training(self, data: EvaluationData) -> EvaluationData:
-        """Reads the test images."""
+        """Read and change the test images, too."""
         test = data.test.opened()
         test = self._shifted(self._colored(self._part(_in_memory(test))), "test")
         train = self._noisy(self._colored(data.train), len(data.class_names))
         return dataclasses.replace(data, train=train, test=test)
 
     def as_json(self) -> dict[str, Any]:
-        """The entries that are not off. They are part of a record, and so of its digest."""
+        """The entries that are in use. They are part of a record, and so of its digest."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def _colored(self, images: Images) -> LabelledImages:

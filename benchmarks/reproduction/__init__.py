@@ -1,1 +1,1 @@
-"""Tables 2 to 8 of the paper, the derivation of its algorithm, and tables of STN and Delta-STN, at any scale."""
+"""Reproduce tables 2 to 8 of the paper, its derivation, and tables of STN and Delta-STN, at any scale."""

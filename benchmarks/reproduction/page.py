@@ -1,4 +1,4 @@
-"""Fills docs/reproduction.md, and draws the picture beside it."""
+"""Write docs/reproduction.md, and draw its picture."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ByRun = Mapping[str, Sequence[Record]]
 
 @dataclass(frozen=True)
 class AtScale:
-    """A table as it was run at one scale."""
+    """A table at one scale."""
 
     scale: str
     datasets: str
@@ -33,7 +33,7 @@ class AtScale:
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """docs/reproduction.md, and the picture beside it."""
+    """Write docs/reproduction.md and its picture."""
     scales = by_scale(results)
     shown = {
         number: [found for scale in sorted(scales) if (found := _at_scale(table, scale, scales[scale]))]
@@ -54,7 +54,7 @@ def by_scale(results: Path) -> dict[str, ByRun]:
 
 
 def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
-    """One row per cell that was run: row, quantity, the paper's number, ours, and how many values it is the mean of."""
+    """One row per cell that was run: row, quantity, the paper's number, ours, and the number of values in our mean."""
     rows = [
         (cell.row, cell.column, cell.paper, *ours)
         for cell in table.cells
@@ -64,14 +64,14 @@ def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
 
 
 def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str] | None:
-    """Over seeds; of a timing, over its rounds. None where it was not run."""
+    """Our number over seeds (for a timing, over rounds) and its number of values; None if it was not run."""
     found = [record.results[cell.quantity] for record in records if cell.quantity in record.results]
     values = [value for one in found for value in (one if isinstance(one, list) else [one])]
     return (spread_text(values, cell.digits), str(len(values))) if values else None
 
 
 def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
-    """The paper's numbers of a table that was not run at any scale; empty for others."""
+    """The paper's numbers for a table that was not run at any scale; empty otherwise."""
     if records:
         return ""
     rows = [(cell.row, cell.column, cell.paper) for cell in table.cells if cell.paper not in (NOTHING, "?")]
@@ -79,7 +79,7 @@ def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
 
 
 def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
-    """None where nothing of it was run."""
+    """The table at a scale; None if no part of it was run."""
     own = [record for cell in table.cells for record in records.get(cell.asked.name, ())]
     if not own:
         return None
@@ -88,7 +88,7 @@ def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
 
 
 def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> None:
-    """Validation error against time, a line for each seed, a colour for each algorithm, at the largest scale."""
+    """Draw validation error against time at the largest scale: a line per seed, a colour per algorithm."""
     rows = {cell.asked.name: cell.row for cell in TABLES["algorithms"].cells}
     scale = next(one for one in ("full", "small", "tiny") if any(name in rows for name in scales.get(one, {})))
     figure = Figure(figsize=(8, 5), layout="constrained")

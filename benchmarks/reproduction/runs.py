@@ -9,9 +9,9 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 
 @dataclass(frozen=True)
 class Search:
-    """A policy search by one of hba's presets, with some settings changed.
+    """A policy search with one of hba's presets and some changed settings.
 
-    ablation: on the split of the paper's ablation study (4.1) instead of the preset's.
+    ablation: use the split of the paper's ablation study (4.1) instead of the preset's split.
     """
 
     preset: str
@@ -33,7 +33,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Training:
-    """An ordinary training by one of hba's evaluation presets, with the schedule of a search or without any."""
+    """An ordinary training with one of hba's evaluation presets, with the schedule of a search or without one."""
 
     preset: str
     schedule: Search | None = None
@@ -52,13 +52,13 @@ class Training:
 
     @property
     def needs(self) -> tuple[Search, ...]:
-        """The search whose schedule it takes."""
+        """The search whose schedule it uses."""
         return () if self.schedule is None else (self.schedule,)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per training step of several searches, in turns, and of the floor that a search stands on."""
+    """Seconds per training step of several searches, measured in turns, and of the floor of a search."""
 
     searches: tuple[Search, ...]
     floor: bool = False
@@ -70,7 +70,7 @@ class Timing:
 
     @property
     def needs(self) -> tuple[Search, ...]:
-        """It times steps, and no whole search."""
+        """None, because it times steps instead of whole searches."""
         return ()
 
 
@@ -79,9 +79,9 @@ Asked = Search | Training | Timing
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper, as it is printed there, and what gives ours.
+    """One number of the paper, as printed there, and the run that gives ours.
 
-    quantity: the name of our number in the run's results. digits: how it is shown.
+    quantity: the name of our number in the run's results. digits: decimal places of our number.
     """
 
     row: str

@@ -1,4 +1,4 @@
-"""Scales at which the tables can be run: the paper's own, and what two CPU cores can do."""
+"""Scales at which the tables can be run: the paper's own, and scales for two CPU cores."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ ABLATION_SIZES = (30_000, 10_000, 10_000)
 
 @dataclass(frozen=True)
 class Scale:
-    """What differs from the paper; docs/reproduction.md tells it in words. None: nothing.
+    """The differences from the paper, which docs/reproduction.md explains. None: no difference.
 
-    models: what stands for a network; another than these is not run. search_sizes:
-    training and validation images by preset. whole_size: images that stand for the whole training set. epochs: by
-    preset, for searches and for trainings; by_algorithm goes before them, because the algorithms differ in what an
-    epoch costs. ablation, target: further settings of the searches of the ablation and of target tasks. The paper's
-    lambda moves about as far in its searches on target tasks (lambda steps times alpha' is 94) as in the reduced one
-    (93), and has to at any other scale.
+    models: the network that replaces each network; other networks are not run. search_sizes: training and validation
+    images by preset. whole_size: images that replace the whole training set. search_epochs by preset and
+    training_epochs: by_algorithm overrides them, because an epoch does not cost the same in all algorithms. ablation,
+    target: further settings for searches of the ablation and of target tasks. In the paper, lambda moves about as far
+    in searches on target tasks (lambda steps times alpha' is 94) as in the reduced one (93), and has to at any other
+    scale.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Scale:
     common: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self, run: Search | Training) -> dict[str, Any] | None:
-        """Settings over the run's preset, without sizes on the ablation's split; None where it is not run."""
+        """Settings that override the run's preset, without sizes on the ablation's split; None if it is not run."""
         preset = run.preset_settings
         changes = dict(run.changes)
         model = changes.get("model", preset["model"])

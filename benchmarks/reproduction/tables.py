@@ -1,4 +1,4 @@
-"""The paper's tables: each number of paper.toml, and the run that gives ours."""
+"""The paper's tables: each number of paper.toml, with the run that gives ours."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def _search_times(rows: Rows) -> Iterator[Cell]:
 
 
 def _test_errors(rows: Rows, search: Search) -> Iterator[Cell]:
-    """Tables 4 and 5: baseline, Cutout and our schedule."""
+    """Tables 4 and 5: baseline, Cutout and HBA's schedule."""
     for preset, (baseline, cutout, ours) in rows.items():
         yield Cell(preset, "baseline: test error (%)", baseline, Training(preset, changes=NO_CUTOUT), ERROR)
         yield Cell(preset, "Cutout: test error (%)", cutout, Training(preset), ERROR)
@@ -48,7 +48,7 @@ def _test_errors(rows: Rows, search: Search) -> Iterator[Cell]:
 
 
 def _imagenet(rows: Rows) -> Iterator[Cell]:
-    """Table 6, whose baseline has no Cutout."""
+    """Table 6; its baseline has no Cutout."""
     for preset, (baseline, ours) in rows.items():
         yield Cell(preset, "baseline: top-1 error (%)", baseline, Training(preset), ERROR)
         yield Cell(preset, "HBA: top-1 error (%)", ours, Training(preset, Search("reduced-imagenet")), ERROR)

@@ -19,12 +19,12 @@ from reproduction.runs import Asked, Search, Table, Timing, Training
 from reproduction.scales import Scale
 
 ROUNDS, STEPS_PER_ROUND = 5, 80
-"""Of a timing."""
+"""Rounds of a timing, and steps in each round."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The scale, where images are by dataset, and the folder of run folders."""
+    """The scale, the places of images by dataset, and the folder of run folders."""
 
     scale: Scale
     places: Mapping[str, Place] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class Bench:
 
 @dataclass(frozen=True)
 class TimingTask:
-    """Steps of searches in turns, so that other load on the machine hits all alike; ratios are of the same turn.
+    """Times steps of searches in turns, so that other load on the machine affects all alike; ratios are within a turn.
 
-    floor: with that of the last search.
+    floor: also time the floor of the last search.
     """
 
     name: str
@@ -83,7 +83,7 @@ class TimingTask:
 
     @property
     def run(self) -> Run:
-        """With the settings of the first search."""
+        """The run, with the settings of the first search."""
         first = self.searches[0].run
         return Run(self.name, first.dataset, first.settings, 0, first.further)
 
@@ -104,7 +104,7 @@ class TimingTask:
 
 
 def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[Task], list[Task], list[Task]]:
-    """The searches that the table needs, the trainings with what they found, and the timings, seed by seed."""
+    """The searches that a table needs, the trainings with their schedules, and the timings, seed by seed."""
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
     wanted = list(dict.fromkeys(part for asked in covered for part in (*asked.needs, asked)))
     searches = [bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)]

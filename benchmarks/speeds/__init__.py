@@ -1,1 +1,1 @@
-"""How fast augmentation, training steps and searches are."""
+"""Measure the speed of augmentation, training steps and searches."""

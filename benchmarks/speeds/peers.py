@@ -1,6 +1,6 @@
-"""What `speed.py throughput` times: hba and its peers, each on the input that it is made for.
+"""The calls that `speed.py throughput` times: hba and its peers, each on the input that it is made for.
 
-Peers keep their defaults where nothing is said, black borders among them. albumentations is not a dependency of hba;
+Unless stated otherwise, peers keep their defaults, such as black borders. albumentations is not a dependency of hba;
 without it, its row says so.
 """
 
@@ -32,7 +32,7 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Peer:
-    """A row of the table. prepare: uint8 images (B, C, H, W) to a call; None where the package is not installed."""
+    """A row of the table. prepare: makes a call from uint8 images (B, C, H, W); None without the package."""
 
     name: str
     takes: str
@@ -41,9 +41,9 @@ class Peer:
 
 
 def two_operations(n_images: int) -> Policy:
-    """All operations in 30 slots, each firing with probability 0.5: two on every image, but for 3 in 10^8.
+    """All operations in 30 slots, each firing with probability 0.5: two on every image, except 3 in 10^8.
 
-    Every image draws its magnitudes uniformly from their ranges, once.
+    Each image draws its magnitudes once, uniformly from their ranges.
     """
     space = SearchSpace(count_probabilities=(0.0, 0.0, 1.0))
     low, high = torch.tensor(space.ranges).unbind(1)
@@ -53,7 +53,7 @@ def two_operations(n_images: int) -> Policy:
 
 
 def transform_of_two() -> PolicyTransform:
-    """Two of all operations on every image, with one policy for all of them."""
+    """Two of all operations on every image, with one policy for all images."""
     policy = two_operations(1)
     return Schedule(policy.space, policy.values.double().numpy()).transform()
 
@@ -65,7 +65,7 @@ def call_on_floats(policy: Policy, images: Tensor) -> Call:
 
 
 def call_on_bytes(policy: Policy, images: Tensor, to_floats: bool) -> Call:
-    """From a uint8 batch to a uint8 one, or to a float32 one, which a network can take."""
+    """From a uint8 batch to a uint8 batch, or to a float32 batch, which a network can take."""
     generator = torch.Generator().manual_seed(SEED)
     if to_floats:
         return lambda: policy(images, generator).float().div_(255)
@@ -82,7 +82,7 @@ def pictures(images: Tensor) -> list[Image.Image]:
 
 
 def one_by_one(kind: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor) -> Call:
-    """From images of a kind to images of the same."""
+    """From images of one kind to images of the same kind."""
     kept = list(kind(images))
     return lambda: [transform(image) for image in kept]
 
@@ -102,7 +102,7 @@ def arrays_to_batch(transform: Transform, images: Tensor) -> Call:
 
 
 def kornia_rand_augment() -> Callable[[Tensor], Tensor]:
-    """Without the matrices of its transformations, which nobody reads here; it is slower with them."""
+    """kornia's RandAugment without its transformation matrices, which are not used here and make it slower."""
     augment: Callable[[Tensor], Tensor] = KorniaRandAugment(n=2, m=10, transformation_matrix_mode="skip")
     return augment
 
@@ -113,12 +113,12 @@ def call_kornia(images: Tensor) -> Call:
 
 
 def albumentations_two() -> Transform | None:
-    """Two of 15 transforms that come closest to hba's operations, in the same ranges where they can be set; None
+    """Two of the 15 transforms that are closest to hba's operations, with the same ranges if they can be set; None
     without albumentations.
 
-    What has several methods gets the one closest to PIL's, but for Equalize, where OpenCV's is the fast one.
+    If a transform has several methods, the one closest to PIL's is used, except for Equalize, where OpenCV's is faster.
     """
-    os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # It asks the network for its newest version otherwise.
+    os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # Otherwise it looks up its newest version online.
     try:
         library: Any = importlib.import_module("albumentations")
         opencv: Any = importlib.import_module("cv2")
@@ -153,7 +153,7 @@ def albumentations_two() -> Transform | None:
 
 
 def all_peers() -> list[Peer]:
-    """hba on its natural input comes first: what the others are compared with."""
+    """All rows. The first one is hba on its natural input, with which the others are compared."""
     transform, rand_augment, some_of = transform_of_two(), v2.RandAugment(num_ops=2), albumentations_two()
 
     def of_albumentations(takes: str, call: Callable[[Transform, Tensor], Call]) -> Peer:

@@ -1,4 +1,4 @@
-"""Microseconds for an image of single operations, beside those of torchvision, kornia and albumentations."""
+"""Microseconds per image of single operations, compared with torchvision, kornia and albumentations."""
 
 from functools import partial
 from typing import Any
@@ -16,13 +16,13 @@ from hba.utils.text import as_markdown
 from speeds.peers import Call, arrays, call_on_floats, one_by_one
 from speeds.throughput import BATCH_SIZES, batches, in_turns, seconds_per_call, shown
 
-# As PyTorch, which has one thread.
+# One thread, like PyTorch here.
 cv2.setNumThreads(0)
 LIBRARIES = ("hba", "torchvision", "kornia", "albumentations")
 
 
 def peers_of(side: int) -> dict[str, tuple[Any, Any, Any]]:
-    """By operation, the transform of each library, on every image and about as strong; None where there is none."""
+    """By operation, the transform of each library, always applied and about as strong; None if a library has none."""
     size, scale, factor, area = (side, side), (0.75, 1.25), (0.5, 1.5), (0.54, 1.0)
     of, degrees, still = albumentations, 22.5, dict.fromkeys(("brightness", "contrast", "saturation"), (1.0, 1.0))
 
@@ -67,7 +67,7 @@ def peers_of(side: int) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def calls_of(images: Tensor) -> dict[tuple[str, str], Call]:
-    """By operation and library. hba's act on all images by half of their largest magnitude."""
+    """By operation and library. hba's operations act on all images with half of their largest magnitude."""
     calls: dict[tuple[str, str], Call] = {}
     floats = images.float() / 255
     for name, (torchvision, of_kornia, of_albumentations) in peers_of(images.shape[2]).items():
@@ -88,7 +88,7 @@ def _on_array(transform: Any, image: Any) -> Any:
 
 
 def operations_table(rounds: int, seconds: float) -> str:
-    """Markdown, one table for each size of images."""
+    """Markdown with one table for each image size."""
     parts = []
     for side, images in batches().items():
         times = in_turns(calls_of(images), rounds, partial(seconds_per_call, seconds=seconds))

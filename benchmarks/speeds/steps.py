@@ -1,4 +1,4 @@
-"""Seconds of training steps on noise: of every algorithm beside its floor, and in bfloat16."""
+"""Seconds of training steps on noise: of every algorithm and its floor, and with bfloat16."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from hba.policy_search.config import SearchConfig
 
 N_CLASSES = 10
 BATCHES = 4
-"""Of an epoch of noise."""
+"""Batches in an epoch of noise."""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 SIZE = ("model", "image_size", "batch_size")
@@ -35,7 +35,7 @@ def noise(n_images: int, side: int, seed: int) -> LabelledImages:
 
 
 def noise_data(side: int, n_train: int, n_val: int) -> SearchData:
-    """What images show does not matter to the time that they take."""
+    """Noise as images, because the content of images does not affect the time."""
     names = tuple(map(str, range(N_CLASSES)))
     return SearchData("noise", names, noise(n_train, side, 0), noise(n_val, side, 1))
 
@@ -45,7 +45,7 @@ def settings_of(model: str, side: int, batch_size: int, device: str) -> dict[str
 
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
-    """A step of every algorithm, and of its floor; and the settings of each."""
+    """Timings of a step of every algorithm and of its floor, and the settings of each."""
     n_images = BATCHES * shared["batch_size"]
     data = noise_data(shared["image_size"], n_images, n_images)
     of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
@@ -59,7 +59,7 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
 
 
 def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
-    """A step of a training and of the default search, with and without `fast`."""
+    """Timings of a step of a training and of a look-ahead search, with and without `fast`."""
     n_images = BATCHES * shared["batch_size"]
     data = noise_data(shared["image_size"], n_images, n_images)
     trained = EvaluationData("noise", data.class_names, data.train, data.val)
@@ -74,7 +74,7 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
 
 
 def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
-    """One measurement of each per round, so that other load on the machine hits all alike."""
+    """Measure each once per round, so that other load on the machine affects all alike."""
     found: dict[str, list[float]] = {name: [] for name in timed}
     for _ in range(rounds):
         for name, seconds in timed.items():
@@ -98,13 +98,13 @@ def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: 
 
 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
-    """For each network, side of images and size of batches."""
+    """The newest records for each network, image size and batch size."""
     records = store_of(results, question).by_key().values()
     return newest(records, lambda run: tuple(run.settings[one] for one in SIZE))
 
 
 def floor_table(records: Sequence[Record]) -> str:
-    """Markdown: for each size, the seconds of each algorithm, those of its floor, and their ratio within a round."""
+    """Markdown tables, one per size: seconds of each algorithm and its floor, and their ratio within a round."""
     parts = []
     for record in records:
         settings, seconds = record.run.settings, record.results["seconds_per_step"]
@@ -129,7 +129,7 @@ def floor_table(records: Sequence[Record]) -> str:
 
 
 def fast_table(records: Sequence[Record]) -> str:
-    """Markdown: seconds of a step without and with `fast`, and their ratio within a round."""
+    """A Markdown table of the seconds of a step without and with `fast`, and their ratio within a round."""
     lines = [
         {
             "network, pixels, batch": ", ".join(str(record.run.settings[one]) for one in SIZE),

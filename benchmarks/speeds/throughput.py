@@ -1,4 +1,4 @@
-"""Images per second of one policy call, beside torchvision, kornia and albumentations on the same images."""
+"""Images per second of one policy call, and of torchvision, kornia and albumentations on the same images."""
 
 import functools
 import statistics
@@ -18,18 +18,18 @@ from hba.utils.text import as_markdown
 from speeds.peers import SEED, Call, all_peers, kornia_rand_augment, two_operations
 
 BATCH_SIZES = {32: 128, 224: 32}
-"""Height and width in pixels to images in a batch."""
+"""Images in a batch, by their height and width in pixels."""
 GPU_SIDE = 32
 TRAINING_STEP = "WRN-40-2 training step"
 NOTES = Path(__file__).with_name("notes.md")
 
 Key = TypeVar("Key")
 Rounds = Sequence[float]
-"""One measurement of each round."""
+"""One measurement per round."""
 
 
 def photograph_pieces(side: int, n_pieces: int, random: np.random.Generator) -> Tensor:
-    """uint8 (n_pieces, 3, side, side), cut at random places from the two photographs that ship with scikit-learn."""
+    """uint8 (n_pieces, 3, side, side), cropped at random from the two photographs that ship with scikit-learn."""
     photographs = [photograph.copy() for photograph in load_sample_images().images]
     pieces = []
     for index in range(n_pieces):
@@ -45,7 +45,7 @@ def batches() -> dict[int, Tensor]:
 
 
 def seconds_per_call(call: Call, seconds: float) -> float:
-    """Wall-clock seconds, over calls that take at least `seconds` together."""
+    """Mean wall-clock seconds per call, over calls that together take at least `seconds`."""
     n_calls, elapsed, start = 0, 0.0, time.perf_counter()
     while elapsed < seconds or n_calls == 0:
         call()
@@ -55,7 +55,7 @@ def seconds_per_call(call: Call, seconds: float) -> float:
 
 
 def gpu_seconds_per_call(call: Call, seconds: float) -> float:
-    """Seconds between CUDA events around about `seconds` of calls; the host waits before and after, never between."""
+    """Mean seconds between CUDA events around about `seconds` of calls; the host waits only before and after them."""
 
     def finished_call() -> None:
         call()
@@ -73,7 +73,7 @@ def gpu_seconds_per_call(call: Call, seconds: float) -> float:
 
 
 def in_turns(calls: Mapping[Key, Call], rounds: int, measure: Callable[[Call], float]) -> dict[Key, Rounds]:
-    """One measurement of each call per round, so that drift of the machine hits all alike; a first call warms up."""
+    """Measure each call once per round, so that drift of the machine affects all alike; a first call warms up."""
     for call in calls.values():
         call()
     measured = [{key: measure(call) for key, call in calls.items()} for _ in range(rounds)]
@@ -86,7 +86,7 @@ def shown(values: Rounds, form: str) -> str:
 
 
 def peer_table(rounds: int, seconds: float) -> str:
-    """Markdown: images per second of each peer, and how many times as fast hba is."""
+    """A Markdown table: images per second of each peer, and how many times as fast hba is."""
     images, peers = batches(), all_peers()
     calls = {
         (row, side): peer.prepare(batch)
@@ -107,7 +107,7 @@ def peer_table(rounds: int, seconds: float) -> str:
 
 
 def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
-    """Seconds per call on the GPU by name, the training step last."""
+    """Seconds per call on the GPU, by name; the training step is the last."""
     device = torch.device("cuda")
     batch = batches()[GPU_SIDE].to(device).float() / 255
     policy = two_operations(len(batch)).to(device)
@@ -131,7 +131,7 @@ def gpu_table(times: Mapping[str, Rounds]) -> str:
 
 
 def training_step(batch: Tensor) -> Call:
-    """Forward, backward and SGD with Nesterov momentum, float32, as PyTorch does them by default."""
+    """A forward and backward pass and a step of SGD with Nesterov momentum, in float32, with PyTorch's defaults."""
     network = build_model("wrn-40-2", 10, seed=SEED).to(batch.device).train()
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
     labels = torch.arange(len(batch), device=batch.device) % 10
