@@ -91,7 +91,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("always", HbaWarning)
+                warnings.simplefilter("default", HbaWarning)
                 warnings.showwarning = _show_warning
                 return super().invoke(ctx)
         except HbaError as error:

@@ -1,4 +1,4 @@
-"""Settings as records keep them, and those of them that decide what a run finds."""
+"""The settings that records keep, and those that decide the results of a run."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,15 +12,15 @@ Settings = Mapping[str, Any]
 """By name, as JSON values."""
 
 OF_MACHINE = {"data", "data_root", "device", "workers"}
-"""Folders, devices and processes; records name the images in words of their own."""
+"""Folders, devices and processes; records have their own names for the images."""
 
 WITHOUT_EFFECT = {"seed", "seeds", "probes", "skip_broken"}
-"""Kept, but no part of a digest: the seed stands beside it, and nothing depends on the probes, or on broken files where
-there are none.
+"""Kept, but not part of a digest: the seed is stored beside it, and results do not depend on the probes, nor on broken
+files if there are none.
 """
 
 PAPER: Settings = MappingProxyType({"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2})
-"""The paper's search, where the defaults may differ."""
+"""Settings of the paper's search that may differ from the defaults."""
 
 NEUTRAL: Settings = MappingProxyType(
     {
@@ -62,31 +62,33 @@ NEUTRAL: Settings = MappingProxyType(
         "label_column": None,
         "label_separator": None,
         "split_column": None,
+        "image_folder": None,
+        "image_ending": None,
     }
 )
-"""What a setting was before there was such a setting: a record that is older than a setting had this value of it."""
+"""The value that a setting had before it existed: records that are older than the setting were made with this value."""
 
 
 def kept_settings(config: Any) -> dict[str, Any]:
-    """Of a search's or an evaluation's config, for any machine and seed."""
+    """The settings of a search or an evaluation that do not depend on the machine and the seed."""
     settings = config.flat() if isinstance(config, SearchConfig) else config.model_dump(mode="json")
     return {name: value for name, value in settings.items() if name not in OF_MACHINE | WITHOUT_EFFECT}
 
 
 def is_neutral(name: str, value: Any) -> bool:
-    """value: of a setting, as JSON has it or as Python does."""
+    """Whether the setting has its neutral value. value: as a JSON or a Python value."""
     return name in NEUTRAL and NEUTRAL[name] == (list(value) if isinstance(value, tuple) else value)
 
 
 def decisive(settings: Settings) -> dict[str, Any]:
-    """Those that the algorithm reads and that are not neutral: equal for runs that do the same."""
+    """The settings that the algorithm reads and that are not neutral; equal for runs that do the same."""
     kind = ALGORITHMS.get(settings.get("algorithm", ""))
     idle = {*WITHOUT_EFFECT, *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys())}
     return {name: value for name, value in settings.items() if name not in idle and not is_neutral(name, value)}
 
 
 def without_data(config: SearchConfig) -> dict[str, Any]:
-    """The settings of a search on images that are in memory already, as far as its algorithm reads them."""
+    """The settings that the algorithm reads, for a search on images that are already in memory."""
     found = {name: value for name, value in config.flat().items() if name not in DataConfig.model_fields}
-    # Not its name, which tells nothing of an algorithm that is none of hba's.
+    # The class, because a name does not identify an algorithm that is not part of hba.
     return {**found, "algorithm": type(config.algorithm)}

@@ -18,7 +18,8 @@ from hba.errors import SettingsError
 from hba.utils.files import read_text
 from hba.utils.settings import DefaultText, Settings, words
 
-COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator")
+PATH_SETTINGS = ("image_folder", "image_ending")
+COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator", *PATH_SETTINGS)
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]
@@ -50,10 +51,14 @@ class DataConfig(Settings):
     label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None
     """Column of classes in a table or a saved dataset: names or whole numbers."""
     label_separator: Annotated[Separator | None, DefaultText("none: an image has one label")] = None
-    """Character between the labels in a cell of a table, such as ";", if images have several. An empty cell is an image
-    without a label."""
+    """Character between the labels in a cell of a table or a saved dataset, such as ";", if images have several. An
+    empty cell is an image without a label."""
     split_column: Annotated[str | None, DefaultText("the one called split, if any")] = None
     """Column of a table that says train, val or test; with none, the splits are drawn."""
+    image_folder: Annotated[str | None, DefaultText("the folder of the table")] = None
+    """Folder that the paths in a table are relative to, itself relative to the folder of the table."""
+    image_ending: Annotated[str | None, DefaultText("none")] = None
+    """File ending, such as .jpg, that the paths in a table lack."""
     classes: Annotated[str | None, DefaultText("all")] = None
     """Text file of the classes to keep, one name or number per line, or imagenet-120."""
     train_size: Annotated[Size | None, DefaultText("all")] = None

@@ -24,9 +24,20 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
     if not folder.is_dir():
         kinds = "a folder with one sub-folder of images for each class, a table (.csv, .parquet), or arrays (.npz)"
         raise DataError(f"{folder} is not a folder; give {kinds}")
-    found = splits or find_splits(folder)
+    try:
+        return _source(folder, splits or find_splits(folder))
+    except DataError as error:
+        if tables := sorted(path for path in folder.glob("*.csv") if path.is_file()):
+            raise DataError(f"{error}; or give the table {tables[0]}") from None
+        raise
+
+
+def _source(folder: Path, found: Mapping[str, Path]) -> Source:
     beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
     parts = {role: partial(_part, path, beside if role == "train" else ()) for role, path in found.items()}
+    if "test" in found and (unknown := _not_in(found["train"], found["test"])):
+        # Before a search, which does not look at test images.
+        raise DataError(f"{unknown} holds images of a class that the training images do not have; rename or remove it")
     return source_of(folder, parts)
 
 
@@ -46,6 +57,12 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
         but = f", but {unused[0].path}" if unused else ""
         raise DataError(f"{folder} holds no images in folders of classes{but}; make a sub-folder for each class")
     return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(path.name for path in class_folders))
+
+
+def _not_in(train: Path, test: Path) -> Path | None:
+    """The first folder of a class with images that has none of its name among the training images."""
+    names = {path.name for path in subfolders(train)}
+    return next((path for path in subfolders(test) if path.name not in names and files_in(path)[0]), None)
 
 
 def subfolders(folder: Path) -> list[Path]:

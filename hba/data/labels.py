@@ -28,6 +28,8 @@ _NAMES: Mapping[str, str] = {
 """A name such as eval does not say whether a search may see the images, so the user must decide."""
 _FILLER = "(set|data|dataset|split|part|folder|images?|imgs?)"
 """Words that are ignored in the name of a split: training_set, test-images."""
+WITH_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+"""Text that is a number with a decimal point, as a spreadsheet writes whole numbers of a column with empty cells."""
 MULTI_LABEL_ERROR = "100 minus the mean average precision over the classes that have a positive"
 """The definition of the error in per cent if images have several labels; training/criterion.py computes it."""
 
@@ -140,19 +142,44 @@ def split_role(name: str, data: object) -> str:
 
 
 def class_name(label: Any, where: str) -> str:
-    """The class name of a label, as a folder would be called: text, or a whole number, such as 3 for 3.0.
+    """The class name of a label, as a folder would be called: text, or a whole number, such as 3 for 3.0 and "3.0".
 
     DataError for a label that is empty or not a class. where: its place in messages, such as `row 7 of FILE`.
     """
     name = label.strip() if isinstance(label, str) else ""
+    number = float(name) if WITH_POINT.fullmatch(name) else label
     if isinstance(label, bool | np.bool_):
         name = str(bool(label))
-    elif isinstance(label, Real) and math.isfinite(label) and float(label).is_integer():
-        name = str(round(label))
+    elif isinstance(number, Real):
+        name = str(round(number)) if math.isfinite(number) and float(number).is_integer() else ""
     if not name:
         remedy = "mend or remove it; for several labels or none, such as cat;dog, use --label-separator"
         raise DataError(f"{where} has the label {label!r:.40}, but a class is text or a whole number: {remedy}")
     return name
+
+
+def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]:
+    """The names of an image's classes: of a list each, of text those between separators, sorted; of another label one.
+
+    Without a list and a separator, exactly one. DataError as class_name.
+    """
+    if isinstance(label, list):
+        return tuple(sorted({class_name(one, where) for one in label}))
+    if separator is None or not isinstance(label, str | None):
+        return (class_name(label, where),)
+    parts = filter(None, map(str.strip, (label or "").split(separator)))
+    return tuple(sorted({class_name(one, where) for one in parts}))
+
+
+def nearly_equal(names: Sequence[str]) -> tuple[str, str] | None:
+    """The first two names that differ only in case, spaces or leading zeros."""
+    seen: dict[str, str] = {}
+    for name in names:
+        key = re.sub(r"^0+(?=\d+$)", "", "".join(name.casefold().split()))
+        if key in seen:
+            return seen[key], name
+        seen[key] = name
+    return None
 
 
 def numbered(

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
-from hba.data.config import COLUMN_SETTINGS, DataConfig, format_of, resolved_data
+from hba.data.config import COLUMN_SETTINGS, PATH_SETTINGS, DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
+from hba.data.labels import numbered
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source, most_left_out, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
@@ -43,7 +44,7 @@ def find_source(config: DataConfig) -> Source:
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    idle = {"table": (), "saved": ("split_column", "label_separator")}.get(kind, COLUMN_SETTINGS)
+    idle = {"table": (), "saved": ("split_column", *PATH_SETTINGS)}.get(kind, COLUMN_SETTINGS)
     idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
     if given := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
@@ -53,8 +54,10 @@ def find_source(config: DataConfig) -> Source:
         "folder": lambda: folder_source(place),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
-        "saved": lambda: saved_source(place, columns),
-        "table": lambda: table_source(place, columns, config.label_separator, config.skip_broken),
+        "saved": lambda: saved_source(place, columns, config.label_separator),
+        "table": lambda: table_source(
+            *(place, columns, config.label_separator, config.image_folder, config.image_ending, config.skip_broken)
+        ),
     }
     # `prepare` has recorded what it left out. A data set by name is complete, so it is not checked for broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
@@ -183,13 +186,51 @@ def is_pair(data: object) -> bool:
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
     """A dataset, or a pair (train, test), as a source in memory. No test split is drawn from a single dataset.
 
-    Class names are the dataset's `classes`, as in torchvision, also under a Subset; otherwise, they are numbers.
+    Classes are named as the datasets name them, as torchvision's do, also within a Subset; else by their numbers. Where
+    both datasets of a pair have names, labels are matched by name; DataError where a target_transform prevents that.
     """
     datasets, size = data if is_pair(data) else (data,), config.stored_size
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
-    own = getattr(getattr(datasets[0], "dataset", datasets[0]), "classes", None)
-    n_classes = 1 + max(int(part.labels.max()) for part in parts)
-    names = own if isinstance(own, list | tuple) and len(own) == n_classes else range(n_classes)
+    labels = [part.labels.numpy() for part in parts]
+    own, *others = (_names_of(one, 1 + int(of_one.max())) for one, of_one in zip(datasets, labels, strict=True))
+    for other in others:
+        has_both, is_changed = own.names and other.names, own.is_changed or other.is_changed
+        if has_both and is_changed and (own.is_changed != other.is_changed or own.names != other.names):
+            rule = "training and test dataset must number the same classes, and a target_transform changes labels"
+            raise DataError(f"{rule}; give both the same `classes` and target_transform, or none")
+        if own.names and other.names and own.names != other.names:
+            named = [(other.names[label],) for label in labels[1].tolist()]
+            labels[1] = numbered(named, own.names, "the test dataset")
+    n_classes = 1 + max(int(one.max()) for one in labels)
+    is_named = own.names is not None and len(own.names) >= n_classes and not own.is_changed
+    names: Sequence[object] = own.names[:n_classes] if is_named and own.names else range(n_classes)
     name = type(datasets[0]).__name__
-    pools = [replace(in_memory(part.images.numpy(), part.labels.numpy(), name), image_size=size) for part in parts]
+    images = [part.images.numpy() for part in parts]
+    pools = [replace(in_memory(*pair, name), image_size=size) for pair in zip(images, labels, strict=True)]
     return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])
+
+
+class _Names(NamedTuple):
+    """names: of the classes by number, as the dataset's attribute `classes` lists them; None unless it has enough.
+    is_changed: whether a target_transform makes other numbers of the labels.
+    """
+
+    names: list[str] | None
+    is_changed: bool
+
+
+def _names_of(dataset: Any, n_classes: int) -> _Names:
+    """DataError for a ConcatDataset of datasets that list other classes."""
+    if parts := getattr(dataset, "datasets", None):
+        found = [_names_of(part, 0) for part in parts]
+        is_changed = any(one.is_changed for one in found)
+        if len({tuple(one.names) for one in found if one.names}) > 1 and not is_changed:
+            raise DataError("the datasets of a ConcatDataset must have the same `classes`, in the same order")
+        names = found[0].names
+        return _Names(names if names and len(names) >= n_classes else None, is_changed)
+    if not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
+        return _names_of(dataset.dataset, n_classes)
+    names = getattr(dataset, "classes", None)
+    is_changed = getattr(dataset, "target_transform", None) is not None
+    has_names = isinstance(names, list | tuple) and len(names) >= n_classes
+    return _Names([*map(str, names or ())] if has_names else None, is_changed)

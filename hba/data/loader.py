@@ -1,5 +1,6 @@
 """Batches for training, and streamed images, which are read ahead from their files in every epoch."""
 
+import multiprocessing
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +80,9 @@ def as_floats(images: Tensor) -> Tensor:
 
 
 def default_workers() -> int:
-    """One for each core that this process may use, but at most 8."""
+    """One for each core that this process may use, but at most 8; 0 in a daemonic process, which may not start any."""
+    if multiprocessing.current_process().daemon:
+        return 0
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 

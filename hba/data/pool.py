@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,10 +17,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from hba.data.images import LabelledImages, OnRead
-from hba.data.labels import is_multi_label, numbered
+from hba.data.labels import is_multi_label, nearly_equal, numbered
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import Levels, SkippedFile, is_deep, opened, read_image, to_8_bits
-from hba.errors import DataError
+from hba.errors import DataError, HbaWarning
 from hba.utils.text import first_of
 
 N_READERS = 8
@@ -281,6 +282,9 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: 
     names = trained.class_names or tuple(sorted({name for of_image in trained.names for name in of_image}))
     if len(names) < 2:
         raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")
+    if pair := nearly_equal(names):
+        text = f"the classes {pair[0]!r} and {pair[1]!r} of {data} differ only in case, spaces or leading zeros"
+        warnings.warn(f"{text}; rename one if they are the same class", HbaWarning, stacklevel=2)
 
     def pool(role: str) -> Pool:
         part = trained if role == "train" else parts[role]()

@@ -5,9 +5,9 @@ import csv
 import functools
 import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -20,6 +20,12 @@ from hba.utils.files import open_regular, reason_of, write_text
 NOT_READ = frozenset({"EPS"})
 """Formats that Pillow passes to another program: Ghostscript would run the code in an EPS file."""
 LEFT_OUT_NAME = "left_out.csv"
+TO_PIXELS: Mapping[str, Callable[[Any], Any]] = {
+    "L;2": lambda level: 85 * level,
+    "L;4": lambda level: 17 * level,
+    "RGB;16B": lambda color: tuple(level >> 8 for level in color),
+}
+"""From the transparent color in the header of a PNG to the pixels that Pillow makes, by Pillow's raw mode."""
 
 Levels = tuple[float, float]
 """The levels that become black (0) and white (255) in images of more than 8 bits."""
@@ -75,6 +81,9 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
+            level, raw_mode = image.info.get("transparency"), str(image.tile[0].args) if image.tile else ""
+            if image.format == "PNG" and level is not None and raw_mode in TO_PIXELS:
+                image.info["transparency"] = TO_PIXELS[raw_mode](level)
             yield image
     except UnidentifiedImageError:
         raise DataError("it is not an image of a format that is read") from None
@@ -92,14 +101,39 @@ def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None
         return fitted(image, image_size, levels)
 
 
-def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
+def load_image(path: str | Path, image_size: int | None = None, levels: Levels | None = None) -> Image.Image:
+    """Read an image file as a search reads it: upright by EXIF, 8 bits, RGB, transparent pixels on white.
+
+    As `loader` of torchvision's ImageFolder, it gives a training the pixels of a search. image_size: side in pixels, to
+    which the shorter side is resized before the center is cropped. None keeps the size. levels: those that become black
+    and white in images with more than 8 bits, by default 0 and 65535. DataError for a file that cannot be read.
+    """
+    try:
+        if image_size is not None:
+            return TF.to_pil_image(read_image(Path(path), image_size, levels))
+        with opened(Path(path)) as image:
+            ImageOps.exif_transpose(image, in_place=True)
+            return in_rgb(image, levels)
+    except DataError as error:
+        raise DataError(f"cannot read the image {path} ({error})") from None
+
+
+def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
     """The same for a Pillow image that is upright."""
     if is_deep(image):
-        image = Image.fromarray(to_8_bits(np.asarray(image), levels))
+        values, transparent = np.asarray(image), image.info.get("transparency")
+        image = Image.fromarray(to_8_bits(values, levels))
+        if transparent is not None:
+            image.putalpha(Image.fromarray(np.where(values == transparent, 0, 255).astype(np.uint8)))
     if image.has_transparency_data:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    image = image.convert("RGB")
+    return image.convert("RGB")
+
+
+def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
+    """An upright Pillow image as read_image returns it."""
+    image = in_rgb(image, levels)
     width, height = image.size
     scale = image_size / min(width, height)
     size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]

@@ -149,7 +149,7 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
         raise DataError(f"cannot read the list of classes {listed_in} ({reason_of(error)}); {remedy}") from None
     by_text = {str(number): number for number in range(len(source.class_names))}
     by_text |= {name: number for number, name in enumerate(source.class_names)}
-    lines = [line for line in (COMMENT.sub("", line).strip("\ufeff \t") for line in text.splitlines()) if line]
+    lines = [line for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines()) if line]
     if unknown := [line for line in lines if line not in by_text]:
         known = f"names such as {source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
         raise DataError(f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have {known}")

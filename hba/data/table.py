@@ -1,19 +1,21 @@
 """Images in rows: a CSV or Parquet table of image files, or a folder that the library `datasets` has saved."""
 
+import contextlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hba.data.labels import class_name, split_role
+from hba.data.labels import classes_of, split_called, split_role
 from hba.data.pool import FileItems, Part, Source, most_left_out, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
-from hba.utils.files import reason_of
+from hba.utils.files import read_text, reason_of
 from hba.utils.imports import import_extra
 from hba.utils.text import counted, did_you_mean, first_of
 
@@ -46,12 +48,20 @@ def find_column(role: Role, columns: Columns, there: Sequence[str], data: object
     raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}")
 
 
-def table_source(file: Path, columns: Columns, separator: str | None, skip_broken: bool | None) -> Source:
-    """The images of a CSV or Parquet file. Relative paths are relative to the file's folder.
+def table_source(
+    file: Path,
+    columns: Columns,
+    separator: str | None,
+    image_folder: str | None,
+    image_ending: str | None,
+    skip_broken: bool | None,
+) -> Source:
+    """The images of a CSV or Parquet file. Relative paths are relative to the file's folder, or to image_folder in it.
 
-    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter.
-    Checks that training and validation images exist; no image is opened, and test images are checked only when the
-    source's function `test` is called. separator: between the labels in a cell. DataError for an unusable table.
+    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
+    whether training and validation images exist; no image is opened, and test images are not looked at before the
+    source's function `test` is called. separator: between the labels in a cell. image_ending: of the files, which the
+    paths lack. DataError for an unusable table.
     """
     table = _read(file)
     there = list(map(str, table.columns))
@@ -60,17 +70,18 @@ def table_source(file: Path, columns: Columns, separator: str | None, skip_broke
     split = find_column("split", columns, there, file) if has_splits and columns["split"] != NO_SPLITS else None
     parts: dict[str, dict[Path, tuple[str, ...]]] = {}
     roles = ["train"] * len(table) if split is None else table[split]
-    for number, given, cell, role in zip(table.index, table[path], table[label], roles, strict=True):
+    folder, ending = file.parent.absolute() / (image_folder or ""), image_ending or ""
+    ending = ending if not ending or ending.startswith(".") else f".{ending}"
+    for number, named, cell, role in zip(table.index, table[path], table[label], roles, strict=True):
         where = f"row {number} of {file}"
+        given = str(named) if isinstance(named, int) else named
         if not (isinstance(given, str) and isinstance(role, str)):
             raise DataError(f"{where} has no text as {path!r} or {split!r}: fill it, or remove the row")
-        place = Path(os.path.normpath(file.parent.absolute() / given))
+        place = Path(os.path.normpath(folder / f"{given}{ending}"))
         if any(place in part for part in parts.values()):
             # The image could be in training and test.
             raise DataError(f"{where} has {given!r}, which an earlier row has too: keep one")
-        text = class_name(cell, where) if separator is None or not isinstance(cell, str | None) else cell or ""
-        classes = [text] if separator is None else map(str.strip, text.split(separator))
-        parts.setdefault(split_role(role, file), {})[place] = tuple(sorted(set(classes) - {""}))
+        parts.setdefault(split_role(role, file), {})[place] = classes_of(cell, separator, where)
     if separator is not None and all(len(classes) < 2 for part in parts.values() for classes in part.values()):
         raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
     fact = f"columns: images from {path!r}, classes from {label!r}"
@@ -85,6 +96,7 @@ def _read(file: Path) -> Any:
     Cells of a CSV file are text; they are empty if they hold nothing or nan.
     """
     pandas, is_parquet = import_extra("pandas", "tables", f"the table {file}"), file.suffix.lower() in PARQUET_ENDINGS
+    n_skipped = 0
     try:
         if is_parquet:
             table = pandas.read_parquet(file).reset_index(drop=True)
@@ -92,7 +104,11 @@ def _read(file: Path) -> Any:
             with file.open(encoding="utf-8-sig") as opened:
                 first = opened.readline()
             separator = next((one for one in SEPARATORS if one in first), ",")
+            if named := re.fullmatch(r"sep=(.)\s*", first, re.IGNORECASE):
+                # The first line of a spreadsheet's file may name the separator.
+                n_skipped, separator = 1, named[1]
             lines = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True, "skip_blank_lines": False}
+            lines["skiprows"] = n_skipped
             cells = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN"]}
             table = pandas.read_csv(file, **lines, **cells).dropna(how="all")
     except Exception as error:
@@ -101,7 +117,7 @@ def _read(file: Path) -> Any:
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
-    table.index = table.index + (1 if is_parquet else 2)
+    table.index = table.index + (1 if is_parquet else 2 + n_skipped)
     return table.astype(object).where(table.notna(), None)
 
 
@@ -112,7 +128,8 @@ def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | 
     missing = [str(path) for path in sorted({*paths} - {*found})]
     text = f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be found: {first_of(missing)}"
     if len(missing) > most_left_out(len(paths), skip_broken) or not found:
-        raise DataError(f"{text}; mend the table, whose paths begin at {file.parent}, or use --skip-broken")
+        remedy = "--image-folder and --image-ending say where files are, --skip-broken leaves them out"
+        raise DataError(f"{text}; mend the table, whose paths begin at {file.parent}: {remedy}")
     if lost := {name for path in paths for name in part[path]} - {name for path in found for name in part[path]}:
         raise DataError(f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or remove this class")
     classes, folder = [part[path] for path in found], Path(os.path.commonpath([path.parent for path in found]))
@@ -120,23 +137,48 @@ def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | 
     return Part(items, classes, tuple(SkippedFile(path, "no such file") for path in missing), facts=(fact,))
 
 
-def saved_source(folder: Path, columns: Columns) -> Source:
-    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits if it has some.
+def saved_source(folder: Path, columns: Columns, separator: str | None = None) -> Source:
+    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
 
-    Images come class by class, in the order of rows within a class. The classes of a ClassLabel keep their order; other
-    labels are sorted as text, like a folder's classes. A test split is opened when it is needed. DataError if unusable.
+    Images come class by class, each class in the order of its rows. The classes of a ClassLabel keep their order; other
+    labels are sorted as text, as a folder's classes are. Images with several labels, in a list or in text with a
+    separator, keep their order. Other splits than train, val and test, and a test split without labels, are left out; a
+    fact of the source says so. The images of a test split are opened when asked for. DataError if unusable.
     """
-    places, splits_file = {"train": folder}, folder / SPLITS_FILE
+    places, splits_file, facts = {"train": folder}, folder / SPLITS_FILE, list[str]()
     if splits_file.is_file():
         try:
-            names = json.loads(splits_file.read_text(encoding="utf-8"))["splits"]
+            names = json.loads(read_text(splits_file))["splits"]
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it again") from None
-        places = {split_role(name, folder): folder / name for name in names}
-    return source_of(folder, {role: partial(_saved_part, place, columns) for role, place in places.items()})
+            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it anew") from None
+        others = [name for name in names if split_called(name) is None]
+        facts += [f"splits that are not used: {', '.join(others)}"] if others else []
+        places = {split_role(name, folder): folder / name for name in names if name not in others}
+    # What cannot be read of a test split is said when it is used.
+    with contextlib.suppress(DataError):
+        if "test" in places and all(one in (None, -1) for one in _saved(places["test"], columns, separator).labels):
+            facts.append("the test split has no labels, so it is not used")
+            del places["test"]
+    is_multi = "train" in places and _saved(places["train"], columns, separator).is_multi
+    read = {role: partial(_saved_part, place, columns, separator, tuple(facts)) for role, place in places.items()}
+    return source_of(folder, read, is_multi=is_multi)
 
 
-def _saved_part(folder: Path, columns: Columns) -> Part:
+class _Saved(NamedTuple):
+    """A split with the names of its columns. labels: what each row holds: texts, numbers or lists of them, with the
+    names of a ClassLabel in the place of its numbers, None where it marks a missing one. own: these names.
+    """
+
+    dataset: Any
+    image: str
+    label: str
+    labels: Sequence[Any]
+    own: tuple[str, ...]
+    is_multi: bool
+
+
+def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
+    """Reads no image."""
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
@@ -144,21 +186,48 @@ def _saved_part(folder: Path, columns: Columns) -> Part:
         # Damaged files make it raise exceptions of any kind.
         raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it again") from None
 
+    # A list of labels is one of several; a list of images is no image.
+    features = dict(dataset.features)
+    inner = {name: _inner(feature) for name, feature in features.items()}
+    inner |= {name: feature for name, feature in features.items() if isinstance(inner[name], datasets.Image)}
+
     def find(role: Role, kind: type, others: Sequence[str]) -> str:
-        found = [name for name, feature in dataset.features.items() if isinstance(feature, kind)]
+        found = [name for name, feature in inner.items() if isinstance(feature, kind)]
         is_clear = len(found) == 1 and columns[role] is None
         return found[0] if is_clear else find_column(role, columns, others or found, folder)
 
     image = find("path", datasets.Image, ())
-    label = find("label", datasets.ClassLabel, [name for name in dataset.features if name != image])
-    values, own = dataset.select_columns([label])[:][label], getattr(dataset.features[label], "names", ())
-    if own:
+    label = find("label", datasets.ClassLabel, [name for name in features if name != image])
+    values, own = dataset.select_columns([label])[:][label], tuple(getattr(inner[label], "names", ()))
+    is_list = inner[label] is not features[label]
+    if is_list and separator is not None:
+        raise DataError(f"column {label!r} of {folder} has lists of labels; omit --label-separator")
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(one) for one in value]
         # A ClassLabel marks a missing class as -1.
-        values = [None if value in (None, -1) else own[value] for value in values]
-    names = [(class_name(value, f"number {number} of {folder}"),) for number, value in enumerate(values)]
-    encoded = dataset.select_columns([image]).cast_column(image, datasets.Image(decode=False)).flatten()
-    encoded = encoded.rename_columns({f"{image}.bytes": "bytes", f"{image}.path": "path"})
+        return value if not own else None if value in (None, -1) else own[value]
+
+    return _Saved(dataset, image, label, [*map(named, values)], own, is_list or separator is not None)
+
+
+def _inner(feature: Any) -> Any:
+    """Of a list of labels, which datasets calls Sequence, List or [feature], that of one label."""
+    if isinstance(feature, list):
+        return feature[0]
+    inner = getattr(feature, "feature", feature)
+    return feature if isinstance(inner, dict) else inner
+
+
+def _saved_part(folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]) -> Part:
+    from datasets import Image
+
+    found = _saved(folder, columns, separator)
+    names = [classes_of(value, separator, f"number {n} of {folder}") for n, value in enumerate(found.labels)]
+    encoded = found.dataset.select_columns([found.image]).cast_column(found.image, Image(decode=False)).flatten()
+    encoded = encoded.rename_columns({f"{found.image}.bytes": "bytes", f"{found.image}.path": "path"})
     paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
-    items = FileItems(folder, paths, tuple(name for (name,) in names), encoded, can_stream=False)
-    fact = f"columns: images from {image!r}, classes from {label!r}"
-    return Part(items, names, class_names=tuple(own), facts=(fact,))
+    items = FileItems(folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False)
+    fact = f"columns: images from {found.image!r}, classes from {found.label!r}"
+    return Part(items, names, class_names=found.own, facts=(fact, *facts))

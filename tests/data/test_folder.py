@@ -146,3 +146,11 @@ def test_formats_and_names_of_data() -> None:
     assert {name: format_of(name) for name in formats} == formats
     for data, display, run in (("/a/pets/test.csv", "pets/test.csv", "pets-test"), ("/a/v1.0", "v1.0", "v1.0")):
         assert (display_name(data), run_name(data)) == (display, run)
+
+
+def test_a_class_of_test_images_alone_is_refused_before_a_search(tmp_path: Path) -> None:
+    for name in ("train/cat", "train/dog", "test/cat", "test/emu"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name / "0.png")
+    with pytest.raises(DataError, match="emu"):
+        folder_source(tmp_path)

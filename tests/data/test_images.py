@@ -1,5 +1,6 @@
 """Images in memory: what is converted, what is refused, and torch Datasets in the place of a folder."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from in_memory import in_memory
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
 import hba
@@ -141,6 +142,44 @@ def test_datasets_of_all_kinds_are_read_once() -> None:
     assert load_search_data(config(), None, Subset(named, range(12))).class_names == ("cat", "dog")
     pair = load_evaluation_data(config(train_size=10), None, (named, Pictures(6)))
     assert (len(pair.train), pair.n_test, pair.class_names) == (10, 6, ("cat", "dog"))
+
+
+def folders(place: Path, **classes: Sequence[str]) -> Mapping[str, ImageFolder]:
+    """Image folders by name; the red of an image is 10 times the place of its class in the alphabet."""
+    for part, names in classes.items():
+        for name in names:
+            (place / part / name).mkdir(parents=True)
+            for number in range(6):
+                image = Image.new("RGB", (8, 8), (10 * "abcdef".index(name), 0, 0))
+                image.save(place / part / name / f"{number}.png")
+    return {part: ImageFolder(place / part) for part in classes}
+
+
+def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) -> None:
+    found = folders(tmp_path, train="abc", fewer="bc", more="bcd", last="cab")
+    train, last = found["train"], found["last"]
+    last.classes, last.samples = list("cab"), [(path, (label + 1) % 3) for path, label in last.samples]
+
+    def tested(second: Any, first: Any = train) -> tuple[list[float], tuple[str, ...]]:
+        data = load_evaluation_data(config(), None, (first, second))
+        test = in_memory(data.test)
+        return (test.images[:, 0, 0, 0] // 10 - test.labels).unique().tolist(), data.class_names
+
+    for second in (found["fewer"], last, Subset(found["fewer"], [0, 7]), Subset(Subset(train, range(18)), [3])):
+        assert tested(second) == ([0], ("a", "b", "c"))
+    assert tested(ConcatDataset([found["fewer"], found["fewer"]]), ConcatDataset([train, train]))[0] == [0]
+    # Pairs without names are taken by number.
+    assert tested([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
+    changed = ImageFolder(str(tmp_path / "train"), target_transform=lambda label: 2 - label)
+    assert tested(changed, changed)[1] == ("0", "1", "2")
+    for first, second, named in (
+        (train, found["more"], "'d'"),
+        (train, changed, "target_transform"),
+        (changed, train, "target_transform"),
+        (changed, found["fewer"], "target_transform"),
+        (ConcatDataset([train, found["fewer"]]), train, "ConcatDataset"),
+    ):
+        refused(named, lambda first=first, second=second: tested(second, first))
 
 
 def test_what_is_no_dataset_of_pairs_is_refused() -> None:

@@ -1,5 +1,8 @@
 """Image folders: what is read from a file, which files count, and what is refused."""
 
+import struct
+import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,12 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
 
-from hba.data.reading import read_image
+import hba
+from hba.data.reading import fitted, read_image
+from hba.errors import DataError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -97,3 +104,50 @@ def test_the_shorter_side_is_resized_as_by_pil_and_the_middle_is_left(tmp_path: 
     left, top = round((width - 16) / 2), round((height - 16) / 2)
     expected = np.asarray(resized.crop((left, top, left + 16, top + 16)))
     assert np.array_equal(found.permute(1, 2, 0).numpy(), expected)
+
+
+def png_with_transparent_color(path: Path, rows: np.ndarray, bits: int, color: tuple[int, ...]) -> Path:
+    """A PNG as its specification says: rows (H, bytes) of grey or RGB levels, and a tRNS chunk with one color."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    width = rows.shape[1] * 8 // (bits * len(color))
+    head = struct.pack(">IIBBBBB", width, len(rows), bits, 2 if len(color) == 3 else 0, 0, 0, 0)
+    content = b"".join(b"\0" + row.tobytes() for row in rows)
+    chunks = ((b"IHDR", head), (b"tRNS", struct.pack(f">{len(color)}H", *color)), (b"IDAT", zlib.compress(content)))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*one) for one in (*chunks, (b"IEND", b""))))
+    return path
+
+
+def test_a_transparent_color_of_any_depth_becomes_white(tmp_path: Path) -> None:
+    for bits, n_channels in ((1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)):
+        most = 2**bits - 1
+        see_through, opaque = (most // 3, *[0] * (n_channels - 1)), (most - most // 3, *[0] * (n_channels - 1))
+        levels = np.array([[see_through] * 8] * 4 + [[opaque] * 8] * 4).reshape(8, -1)
+        rows = levels.astype(">u2" if bits == 16 else np.uint8).view(np.uint8)
+        if bits < 8:
+            rows = np.packbits(np.unpackbits(rows[..., None], axis=-1)[..., -bits:].reshape(8, -1), axis=-1)
+        found = read_image(png_with_transparent_color(tmp_path / "a.png", rows, bits, see_through), 8)
+        expected = [round(255 * level / most) for level in opaque] * (3 // n_channels)
+        assert found[:, :4].unique().tolist() == [255], (bits, n_channels)
+        assert found[:, 4:].amin(dim=(1, 2)).tolist() == found[:, 4:].amax(dim=(1, 2)).tolist() == expected
+
+
+def test_an_image_folder_gives_a_training_the_pixels_of_a_search(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    colors, turned = draw.integers(0, 256, (24, 40, 3), dtype=np.uint8), Image.Exif()
+    turned[0x0112] = 6
+    save(tmp_path / "a" / "upright.png", Image.fromarray(colors), exif=turned)
+    save(tmp_path / "a" / "alpha.png", Image.fromarray(draw.integers(0, 256, (24, 40, 4), dtype=np.uint8)))
+    save(tmp_path / "a" / "deep.png", Image.fromarray(draw.integers(0, 65536, (24, 40)).astype(np.uint16)))
+    save(tmp_path / "a" / "palette.gif", Image.fromarray(colors).convert("P"))
+    data = ImageFolder(str(tmp_path), v2.PILToTensor(), loader=partial(hba.data.load_image, image_size=16))
+    for (path, _), (pixels, _) in zip(data.samples, data, strict=True):
+        assert torch.equal(pixels, read_image(Path(path), 16)), path
+        whole = hba.data.load_image(path)
+        assert whole.size == ((24, 40) if "upright" in path else (40, 24))
+        assert torch.equal(fitted(whole, 16), pixels)
+    (tmp_path / "a" / "broken.png").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"broken\.png"):
+        hba.data.load_image(tmp_path / "a" / "broken.png")

@@ -1,5 +1,6 @@
 """Tables, saved datasets and .npz files: columns, labels, splits, and what is refused."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def test_these_tables_are_read_alike(place: Path) -> None:
         "more.csv": csv_of([(*row, 1.5) for row in ROWS], "file_name,target,weight"),
         "absolute.csv": csv_of([(place / path, label) for path, label in ROWS]),
         "round.csv": csv_of([(f"x/../{path}", label) for path, label in ROWS]),
+        "excel.csv": "sep=;\n" + csv_of(ROWS, "path;label", ";"),
+        "other.csv": "sep=|\r\n" + csv_of(ROWS, "path|label", "|"),
     }.items():
         assert labels_of(written(place, content, name)) == expected, name
     frame.to_parquet(place / "plain.parquet")
@@ -90,6 +93,55 @@ def test_classes_are_text_or_whole_numbers(place: Path) -> None:
         assert find_source(config_of(place / "a.parquet")).class_names == classes
     data = written(place, csv_of(zip(paths, ["NA", "None"] * 6, strict=True)))
     assert find_source(config_of(data)).class_names == ("NA", "None")
+
+
+def test_csv_and_parquet_have_the_same_classes(place: Path) -> None:
+    for labels in ([20, 21.5, 23], [0.0, 1.0, 2.0], [0, 1, 2]):
+        column = labels * 4
+        table = pandas.DataFrame({"path": [path for path, _ in ROWS], "label": column})
+        table.to_csv(place / "a.csv", index=False)
+        table.to_parquet(place / "a.parquet")
+        for name in ("a.csv", "a.parquet"):
+            if any(one % 1 for one in labels):
+                refused(place / name, "21.5")
+            else:
+                expected = {path: str(round(one)) for (path, _), one in zip(ROWS, column, strict=True)}
+                assert labels_of(place / name) == expected
+
+
+def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
+    paths = [path for path, _ in ROWS]
+    for labels, named, n_classes in (
+        (["cat", "dog", "Cat", "dog"], "'Cat' and 'cat'", 3),
+        (["1", "2", "01", "2"], "'01' and '1'", 3),
+        (["red fox", "dog", "redfox", "dog"], "'red fox' and 'redfox'", 3),
+        (["0", "1", "0.0", "1.0"], None, 2),
+        (["1", "10", "100", "11"], None, 4),
+    ):
+        data = written(place, csv_of(zip(paths, labels * 3, strict=True)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert len(find_source(config_of(data)).class_names) == n_classes
+        told = [str(one.message) for one in caught]
+        assert len(told) == (named is not None), labels
+        assert named is None or named in told[0]
+
+
+def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -> None:
+    (place / "images").mkdir()
+    for path, _ in ROWS:
+        (place / path).rename(place / "images" / path)
+    rows = [(Path(path).stem, label) for path, label in ROWS]
+    data = written(place, csv_of(rows, "id_code,diagnosis"))
+    columns = {"path_column": "id_code", "label_column": "diagnosis"}
+    for ending in (".png", "png"):
+        assert labels_of(data, image_folder="images", image_ending=ending, **columns) == dict(ROWS)
+    refused(data, "--image-folder", **columns)
+    pandas.DataFrame({"path": [7, 8], "label": ["a", "b"]}).to_parquet(place / "numbers.parquet")
+    for number in (7, 8):
+        Image.new("RGB", (8, 8)).save(place / f"{number}.png")
+    assert labels_of(place / "numbers.parquet", image_ending=".png") == {"7.png": "a", "8.png": "b"}
+    refused(place, "a.csv")
 
 
 def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> None:
@@ -198,20 +250,47 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(tmp_path: Pat
     refused(tmp_path / "c", "number 1")
 
 
+def test_saved_images_have_several_labels_by_lists_or_by_a_separator(tmp_path: Path) -> None:
+    kind = datasets.ClassLabel(names=["b", "a"])
+    saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(tmp_path / "lists")
+    saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(tmp_path / "texts")
+    for name, classes, settings in (("lists", ("b", "a"), {}), ("texts", ("a", "b"), {"label_separator": ";"})):
+        source = find_source(config_of(tmp_path / name, **settings))
+        assert source.class_names == classes
+        by_name = source.train.labels[:4][:, [classes.index(one) for one in "ab"]]
+        assert np.array_equal(by_name, [[1, 1], [1, 0], [0, 0], [0, 1]])
+        assert len(load_search_data(config_of(tmp_path / name, **settings)).train) == 13
+
+
+def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(tmp_path: Path) -> None:
+    kind = datasets.ClassLabel(names=["a", "b"])
+    part = saved(tmp_path, kind, [0, 1] * 10)
+    datasets.DatasetDict(train=part, test=part, extra=part).save_to_disk(tmp_path / "extra")
+    datasets.DatasetDict(train=part, test=saved(tmp_path, kind, [-1] * 6)).save_to_disk(tmp_path / "hidden")
+    for name, n_test, named in (("extra", 20, "extra"), ("hidden", 4, "no labels")):
+        evaluation = load_evaluation_data(config_of(tmp_path / name))
+        assert evaluation.n_test == n_test
+        assert any(named in one for one in evaluation.facts), evaluation.facts
+        assert load_search_data(config_of(tmp_path / name)).facts == evaluation.facts
+
+
 def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
     kind = datasets.ClassLabel(names=["a", "b"])
-    parts = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), extra=saved(tmp_path, kind, [0]))
+    parts = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), holdout=saved(tmp_path, kind, [0]))
+    several = saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]])
     for case, (made, named) in enumerate(
         (
             (saved(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
             (saved(tmp_path, kind, [0, None]), "number 1"),
             (saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
             (saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
-            (parts, "'extra'"),
+            (parts, "'holdout'"),
         )
     ):
         made.save_to_disk(tmp_path / str(case))
         refused(tmp_path / str(case), named)
+    several.save_to_disk(tmp_path / "several")
+    refused(tmp_path / "several", "--label-separator", label_separator=";")
     saved(tmp_path, kind, [0, 1]).save_to_disk(tmp_path / "broken")
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
