@@ -1,4 +1,4 @@
-"""The sets of images, and trainings on them: with a recipe, one of its groups of operations changed, and a search."""
+"""The sets of images, and trainings on them: with a recipe, with a changed group of operations, or with a search."""
 
 import os
 import shutil
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from common.options import CIFAR_FOLDER, DATA_FOLDER
 from common.records import Results
 from common.settings import kept_settings
@@ -21,7 +20,6 @@ from hba.algorithms.race_measures import calibrated
 from hba.algorithms.race_policies import GROUPS as RACE_GROUPS
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
-from hba.data.loader import as_floats
 from hba.errors import DataError
 from hba.operations import STAGED
 from hba.preprocessing import Preprocessing
@@ -29,6 +27,7 @@ from hba.schedule.recipes import RECIPES, TURNS
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.criterion import losses_of
+from hba.training.metrics import logits_of
 from hba.training.trainer import Trained
 
 CIFAR, BALANCED, NONE, SEARCH = "cifar10", "wbc-shift", "none", "search"
@@ -37,9 +36,9 @@ SETTINGS: dict[str, Any] = {
     **{"model": "wrn-10-1", "image_size": 24, "epochs": 60, "batch_size": 100, "learning_rate": 0.1},
     **{"weight_decay": 0.0005, "baseline": "none", "fast": True},
 }
-"""Of all searches and trainings."""
+"""The settings of all searches and trainings."""
 OF_CLASS = {"train": 150, "test": 500}
-"""The first images of each class of CIFAR-10 that are used."""
+"""The number of images per class of CIFAR-10; the first ones are used."""
 FLIPS = {"horizontal flip": "HorizontalFlip", "vertical flip": "VerticalFlip", "quarter turn": "QuarterTurn"}
 OPERATIONS = {
     **FLIPS,
@@ -51,18 +50,18 @@ TYPICAL = {
     **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
 }
 GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, names in OPERATIONS.items()}
-"""By name, the operations that are used together, with the probability and the magnitude with which they are tried."""
+"""By name, operations that are tried together, with the probability and the magnitude of each."""
 
 
 def searches(name: str, seeds: Iterable[int], work: Path, device: str, **further: Any) -> list[SearchTask]:
-    """`hba search` on a set, by default but for SETTINGS. further: settings over those."""
+    """Searches on a set with the defaults and SETTINGS. further: settings that override both."""
     settings = {**SETTINGS, "train_size": None, "val_size": None, "device": device, **further}
     bed = Bed(name, "", None, settings, data=folder_of(name, work))
     return [bed.search_with(SEARCH, seed, work) for seed in seeds]
 
 
 def folder_of(name: str, work: Path) -> str:
-    """The folder of a set, which is unpacked from the archives in the folder HBA_DATA where it is missing."""
+    """The folder of a set, which is unpacked from the archives in the folder HBA_DATA if it is missing."""
     if name == DIGITS:
         return DIGITS
     folder = work / "sets" / name
@@ -72,7 +71,7 @@ def folder_of(name: str, work: Path) -> str:
 
 
 def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
-    """What lies `inside` an archive, as the folder; kept: a filter of tarfile."""
+    """Unpack the contents of `inside` of an archive as the folder, if it is missing. kept: a filter for tarfile."""
     if not folder.exists():
         part = folder.with_name(f"{folder.name}.part")
         try:
@@ -87,14 +86,14 @@ def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
 
 
 def first_of_each_class(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    """A filter of tarfile. Images are called train/<class>/NNNN.jpg."""
+    """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
     path = Path(file.name)
     return None if file.isfile() and int(path.stem) >= OF_CLASS[path.parts[0]] else tarfile.data_filter(file, folder)
 
 
 @dataclass(frozen=True)
 class DomainTask(RowTask):
-    """A training with a schedule, None for none; or, as the row `search`, with what its search finds."""
+    """A training with a schedule, or None for no augmentation; the row `search` uses the schedule of its search."""
 
     schedule: Schedule | None = None
 
@@ -107,11 +106,8 @@ class DomainTask(RowTask):
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
         """The mean error of the classes, the calibrated loss, and the results of the search."""
-        preprocessing, network = Preprocessing.of(data.train, self.config.baseline_augmentation()), trained.network
-        with torch.no_grad():
-            network.eval()
-            found = [(network(preprocessing.measure(as_floats(one))), own) for one, own in data.test.opened().once(500)]
-        logits, labels = (torch.cat(one) for one in zip(*found, strict=True))
+        preprocessing = Preprocessing.of(data.train, self.config.baseline_augmentation())
+        logits, labels = logits_of(trained.network, data.test.opened(), preprocessing.measure)
         assert trained.test.confusion is not None
         return {
             f"{self.measured_on}_balanced_error_percent": 100 - trained.test.confusion.balanced_accuracy_percent,
@@ -121,7 +117,7 @@ class DomainTask(RowTask):
 
 
 def domain_task(name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False) -> DomainTask:
-    """tested: on the test split, after a training on all training images; otherwise as the search splits them."""
+    """The task of a row. tested: train on all training images and measure test images; else on the search's split."""
     made = vars(row_task(name, search, tested=tested))
     of_schedule = {} if name == SEARCH else {"augmentation": ScheduleAugmentation(schedule).definition}
     as_search = {"config": made["config"].model_copy(update={"fast": search.config.fast})}
@@ -129,12 +125,12 @@ def domain_task(name: str, schedule: Schedule | None, search: SearchTask, *, tes
 
 
 def recipe(name: str) -> Schedule | None:
-    """None for `none`, and for the row `search`."""
+    """The schedule of a recipe; None for `none` and for the row `search`."""
     return None if name in (NONE, SEARCH) else RECIPES[name].make()
 
 
 def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
-    """A recipe with or without a group, and what that is called: as the recipe where nothing changes."""
+    """The name and schedule of a recipe with or without a group; the recipe's own name if nothing changes."""
     schedule = RECIPES[name].make()
     names, rows = schedule.space.names, (schedule.values, schedule.spread)
     before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)

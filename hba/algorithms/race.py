@@ -46,7 +46,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.race_measures import calibrated, gaps, logits_of
+from hba.algorithms.race_measures import calibrated, gaps, validated
 from hba.algorithms.race_policies import TOGETHER, WALK_GROUP, groups_of, names_of_forks, row_of, symmetries_of
 from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.task import ImageTask
@@ -256,7 +256,7 @@ class Race(Algorithm):
         state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
         state.step += 1
         if state.step == legs[leg].stop:
-            logits, labels = logits_of(task, state.learner.network)
+            logits, labels = validated(task, state.learner.network)
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
                 state.gaps.copy_(gaps(task, state.learner.network))

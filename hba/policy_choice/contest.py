@@ -30,7 +30,6 @@ from torch import Tensor
 from hba.algorithms.race_measures import calibrated
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.data.labels import is_multi_label
-from hba.data.loader import as_floats
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
 from hba.policy_choice.rows import ALWAYS, FOUND
@@ -39,7 +38,7 @@ from hba.policy_evaluation.evaluation import shared_data, train_row
 from hba.preprocessing import Preprocessing
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.criterion import losses_of
-from hba.training.metrics import measure_batch_size
+from hba.training.metrics import logits_of
 from hba.utils.files import read_text, reason_of, write_text
 
 N_FOLDS = 5
@@ -249,9 +248,6 @@ def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], 
     except DivergedError:
         return Outcome((DIVERGED,) * len(test), 100.0)
     preprocessing = Preprocessing.of(data.train, row.config.baseline_augmentation(), row.config.colors_of_network())
-    network, batches = found.network.eval(), test.once(measure_batch_size(test.image_size))
-    with torch.no_grad():
-        answers = [(network(preprocessing.measure(as_floats(images))), labels) for images, labels in batches]
-    logits, labels = (torch.cat(one) for one in zip(*answers, strict=True))
-    losses = losses_of(calibrated(logits.float(), labels), labels).cpu().tolist()
+    logits, labels = logits_of(found.network, test, preprocessing.measure)
+    losses = losses_of(calibrated(logits, labels), labels).cpu().tolist()
     return Outcome(tuple(round(one, DIGITS) for one in losses), found.test.error_percent)

@@ -79,6 +79,18 @@ def measure_batch_size(image_size: int) -> int:
 
 
 @torch.no_grad()
+def logits_of(network: nn.Module, data: Images, prepare: Function) -> tuple[Tensor, Tensor]:
+    """Logits (N, classes), float32, and labels of all images, by the network in eval mode, as in `measure`."""
+    was_training = network.training
+    network.eval()
+    batches = data.once(measure_batch_size(data.image_size))
+    found = [(network(prepare(as_floats(images))), labels) for images, labels in batches]
+    network.train(was_training)
+    logits, labels = map(torch.cat, zip(*found, strict=True))
+    return logits.float(), labels
+
+
+@torch.no_grad()
 def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
