@@ -73,7 +73,7 @@ def operations(space: str, markdown: bool) -> None:
     if shown.walk:
         say(f"{shown.copies} copies of each operation{of_walk}. Limit per image, with its probability: {limits}.")
     if shown.always:
-        say("All operations outside of the walk act on every image.")
+        say("All operations outside the walk act on every image.")
     elif shown.has_stages:
         say("All others are drawn independently for every image, or in the stage mixing for every batch.")
 

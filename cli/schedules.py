@@ -1,7 +1,9 @@
 """hba apply, export and import: use a schedule on images, write one for another library, or convert another one."""
 
+import contextlib
 import re
 import shlex
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,13 +14,14 @@ from torchvision.transforms.v2 import functional as TF
 import hba
 from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
 from hba.data.folder import files_in
-from hba.data.reading import read_image
+from hba.data.reading import opened, read_image
 from hba.errors import DataError, SettingsError
 from hba.exports import TARGETS, check, find_target
 from hba.exports.mixing import mixing_note
 from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
 from hba.report.findings import reach_line
+from hba.report.samples import LARGEST_NATIVE
 from hba.schedule.library import policy_file
 from hba.schedule.pictures import draw_augmented
 from hba.schedule.summary import left_out, not_shown, spaced
@@ -40,7 +43,7 @@ N_OF_FOLDER = 6
 @click.option("--epoch", type=int, help="Epoch whose policy is used, counted from 1. [default: the last]")
 @click.option("--copies", type=click.IntRange(1, 32), default=8, show_default=True, help="Augmented copies per image.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the draws.")
-@click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: as in the search]")
+@click.option("--image-size", type=click.IntRange(8, 1024), help="Side in pixels. [default: theirs, at most 256]")
 def apply(
     schedule: str,
     images: tuple[Path, ...],
@@ -59,7 +62,9 @@ def apply(
     hidden = not_shown(loaded.space)
     if not loaded.space.acts_on_images:
         raise SettingsError(f"the schedule changes no single image, only {first_of(hidden)}; hba show prints them")
-    draw_augmented(loaded, read_some(images, loaded, image_size), out, epoch=epoch, n_copies=copies, seed=seed)
+    files = files_of(images)
+    pixels = read_some(files, loaded, image_size or own_size(files))
+    draw_augmented(loaded, pixels, out, epoch=epoch, n_copies=copies, seed=seed)
     say(reach_line(loaded, epoch))
     if hidden:
         say(f"Not shown, because they do not act on the pixels of single images: {', '.join(hidden)}")
@@ -73,14 +78,27 @@ def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
     return epoch - 1
 
 
-def read_some(given: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
-    """Read the images, and some of each folder, as uint8 (3, size, size), by default in the size of the search.
+def files_of(given: Sequence[Path]) -> list[Path]:
+    """The files, and some of each folder."""
+    return [path for one in given for path in (_some_of(one) if one.is_dir() else [one])]
+
+
+def own_size(files: Sequence[Path]) -> int | None:
+    """The median of the shorter sides in pixels, at most LARGEST_NATIVE; None where no image can be read."""
+    sides = []
+    for path in files:
+        with contextlib.suppress(DataError), opened(path) as image:
+            sides.append(min(image.size))
+    return max(8, min(LARGEST_NATIVE, statistics.median_low(sides))) if sides else None
+
+
+def read_some(files: Sequence[Path], schedule: hba.Schedule, image_size: int | None = None) -> list[Tensor]:
+    """Read the images as uint8 (3, size, size), by default in the size of the search.
 
     Images that cannot be read are left out. DataError if none can be read.
     """
     size, settings = schedule.provenance.get("image_size"), schedule.provenance.get("settings")
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
-    files = [path for one in given for path in (_some_of(one) if one.is_dir() else [one])]
     levels = DataConfig.make({"levels": settings.get("levels")}).levels if isinstance(settings, dict) else None
     pixels, broken = list[Tensor](), list[str]()
     for path in files:
@@ -112,7 +130,7 @@ def _some_of(folder: Path) -> list[Path]:
 @file_option("--out", help="The file to write. [default: beside the schedule, ending in _torchvision.py, ...]")
 @click.option("--epoch", type=int, help="Write only the policy of this epoch, counted from 1.")
 @click.option("--average", is_flag=True, help="Write only the mean policy of all epochs.")
-@click.option("--without", metavar="NAMES", help="Operations outside of the walk to leave out: Perspective,Elastic.")
+@click.option("--without", metavar="NAMES", help="Operations outside the walk to leave out: Perspective,Elastic.")
 @path_option(
     "--check",
     "check_on",
@@ -135,7 +153,7 @@ def export(
       torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
       kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
       albumentations
-                    a pipeline of one policy (--epoch N or --average) for albumentations.load
+                    a pipeline that albumentations.load reads, of one policy: --epoch N, --average, or the last epoch
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
     Without --epoch and --average, the file holds the whole schedule. Only json keeps the values of tuned regularizers
@@ -157,7 +175,7 @@ def export(
     out = out or source.with_name(f"{stem}_export.json" if to == "json" else f"{stem}{target.ending}")
     if out.exists() and source.exists() and out.samefile(source):
         raise SettingsError(f"--out must be another file than the schedule, {source}")
-    images = [TF.to_pil_image(pixels) for pixels in read_some(check_on, loaded)] if check_on else []
+    images = [TF.to_pil_image(pixels) for pixels in read_some(files_of(check_on), loaded)] if check_on else []
     text = hba.export(loaded, to, out)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:

@@ -14,7 +14,7 @@ decoupled from the momentum like weight decay in AdamW (Loshchilov and Hutter 20
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import torch
 from pydantic import BeforeValidator, Field
@@ -93,6 +93,8 @@ class GradientState(SearchState[L]):
 class LambdaSteps(Algorithm):
     """Base class of algorithms that update lambda along a gradient of the validation loss (equation 3)."""
 
+    tried_steps: ClassVar[int] = 0
+    """The fewest lambda steps known to be enough; 0 if unknown."""
     warm_up_epochs: AtLeastZero = 0
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
@@ -112,7 +114,7 @@ class LambdaSteps(Algorithm):
     @property
     def update_schedule(self) -> UpdateSchedule:
         stride = self.lambda_learning_rate + (1 + OF_OPERATION) * self.strength_learning_rate
-        return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride)
+        return UpdateSchedule(self.train_steps, self.val_steps, self.warm_up_epochs, stride, self.tried_steps)
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:

@@ -32,6 +32,7 @@ from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
+from hba.algorithms.update_schedule import TRIED_STEPS
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.distributed.collectives import all_gather, local_shard, n_repeats
@@ -47,6 +48,7 @@ class Rewards(LambdaSteps):
     By default, they start at RandAugment's policy and change the strength of the policy first.
     """
 
+    tried_steps: ClassVar[int] = TRIED_STEPS
     init: Init = "randaugment"
     count: Count = "searched"
     spread_over: SpreadOver = "magnitudes"

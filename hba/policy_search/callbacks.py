@@ -119,7 +119,7 @@ class SearchProgress(ProgressBar, SearchCallback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.n_epochs, self.validation_error, self.text = 0, "-", ""
+        self.n_epochs, self.text = 0, ""
         self.legs: list[str] = []
 
     def planned(self, plan: Any) -> None:
@@ -141,10 +141,10 @@ class SearchProgress(ProgressBar, SearchCallback):
         self.describe(self.text)
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
-        """Losses and errors in words, with the last error that was measured."""
-        if (error := metrics["val_error_percent"]) is not None:
-            self.validation_error = f"{error:.2f} % (epoch {metrics['epoch']:.0f})"
-        return f"train loss {metrics['train_loss']:.3f}, validation error {self.validation_error}"
+        """Losses and errors of this epoch in words."""
+        error = metrics["val_error_percent"]
+        of_validation = "" if error is None else f", validation error {error:.2f} %"
+        return f"train loss {metrics['train_loss']:.3f}{of_validation}"
 
 
 class TensorBoardLogger(SearchCallback):

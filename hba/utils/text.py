@@ -47,10 +47,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean Rotate?` for `rotate`; empty if no known name is similar."""
-    by_form = {candidate.casefold(): candidate for candidate in reversed(list(known))}
-    alike = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=ALIKE)
-    return f"; did you mean {by_form[alike[0]]}?" if alike else ""
+    """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both; empty where none is similar."""
+    by_form, asked = {candidate.casefold(): candidate for candidate in reversed(list(known))}, name.casefold()
+    alike = difflib.get_close_matches(asked, by_form, n=1, cutoff=ALIKE)
+    alike = alike or [form for form in reversed(by_form) if len(asked) > 2 and asked in form][:3]
+    return f"; did you mean {' or '.join(by_form[form] for form in alike)}?" if alike else ""
 
 
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:

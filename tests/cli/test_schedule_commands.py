@@ -149,7 +149,7 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(monkeypatc
     assert lines[1].startswith("Left out: 2 images that cannot be read, the first is images/ants/0.png (")
     said("apply", "a.json", "images/cats/9.png", "images/bees/1.png", "--out", "b.png")
     assert "images/ants/0.png" in run("apply", "a.json", "images/ants/0.png", "--out", "b.png").stderr
-    assert drawn == [(1, 6, 24), (0, 1, 40), (1, 4, 24), (1, 1, 24)]
+    assert drawn == [(1, 6, 12), (0, 1, 40), (1, 4, 12), (1, 1, 12)]
 
 
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_search_prints_its_plan_its_epochs_and_what_it_found(made: tuple[Path,
     printed = [line for line in lines if line.startswith("epoch ")]
     for line, row in zip(printed, rows, strict=True):
         numbers = f"train loss {float(row['train_loss']):.3f}, validation error {float(row['val_error_percent']):.2f} %"
-        assert line == f"epoch {row['epoch']}/2: {numbers} (epoch {row['epoch']})"
+        assert line == f"epoch {row['epoch']}/2: {numbers}"
     assert any("share of images" in line for line in lines)
     assert lines[-2:] == ["Next, see whether it helps:", "  hba evaluate run/policy.json"]
 
