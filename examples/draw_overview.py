@@ -1,4 +1,4 @@
-"""Draw the picture of the README: what `hba show` and `hba apply` draw of the schedule that ships, in one file.
+"""Draw the picture of the README: the output of `hba show` and `hba apply` for a shipped schedule, in one file.
 
 python examples/draw_overview.py docs/overview.png
 """
@@ -20,13 +20,13 @@ N_COLORS = 96
 
 
 def run_hba(*arguments: str) -> None:
-    """The command, without what it prints."""
+    """Run the command without its printed output."""
     with contextlib.redirect_stdout(io.StringIO()):
         hba(list(arguments), standalone_mode=False)
 
 
 def draw_parts(folder: Path) -> list[Image.Image]:
-    """The curves of the schedule, and some digits augmented by its last row."""
+    """The curves of the schedule, and some digits augmented by its last policy."""
     digits = load_digits()
     files = []
     for number in DIGITS:
@@ -39,7 +39,7 @@ def draw_parts(folder: Path) -> list[Image.Image]:
 
 
 def stacked(parts: list[Image.Image]) -> Image.Image:
-    """The parts below each other, as wide as each other."""
+    """The parts, scaled to one width and stacked vertically."""
     scaled = [part.resize((WIDTH, round(part.height * WIDTH / part.width)), Image.Resampling.LANCZOS) for part in parts]
     whole = Image.new("RGB", (WIDTH, sum(part.height for part in scaled)), "white")
     top = 0

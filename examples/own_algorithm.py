@@ -1,8 +1,8 @@
-"""A search algorithm of your own: the policy learns to make training images hard.
+"""Write your own search algorithm: here the policy learns to make training images hard.
 
 Look-ahead rewards a draw by how far a step on the augmented image lowers the validation loss. Adversarial AutoAugment
-(Zhang et al. 2020, eq. 4) rewards a draw by the training loss of the augmented image. That is another reward, and all
-else stays: the schedule, its file, the command line's other commands.
+(Zhang et al. 2020, eq. 4) rewards a draw by the training loss of the augmented image. Only the reward changes: the
+schedule, its file and the other commands stay the same.
 
     python examples/own_algorithm.py --epochs 20 --out runs/adversarial
 """
@@ -21,7 +21,7 @@ from hba.training.criterion import losses_of
 
 
 class Adversarial(Lookahead):
-    """Settings of its own stand here beside look-ahead's, each with a default and a text."""
+    """Your own settings are added to look-ahead's here, each with a default and a description."""
 
     name: ClassVar[str] = "adversarial"
 
@@ -29,7 +29,7 @@ class Adversarial(Lookahead):
     """1 rewards a high training loss, -1 a low one."""
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
-        """Of what was drawn for each image, (B,)."""
+        """The reward of the draw of each image, (B,)."""
         with torch.no_grad():
             return self.hardness * losses_of(learner.network(batch.images), batch.labels)
 

@@ -3,7 +3,7 @@
     python examples/train_digits.py runs/digits-1/policy.json
     python examples/train_digits.py none
 
-Without an argument it takes the schedule that ships with hba.
+Without an argument, it uses the schedule for digits that ships with hba.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import hba
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """Images as PIL, as they come from files, through the given transform."""
+    """PIL images, as they are read from files, passed through the given transform."""
 
     def __init__(self, images: list[Image.Image], labels: list[int], transform: v2.Transform) -> None:
         self.images, self.labels, self.transform = images, labels, transform
@@ -61,7 +61,7 @@ def main() -> None:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, arguments.epochs)
     for epoch in range(arguments.epochs):
         if policy is not None:
-            policy.set_progress(epoch / max(1, arguments.epochs - 1))
+            policy.set_epoch(epoch, arguments.epochs)
         for batch, labels in loader:
             optimizer.zero_grad()
             nn.functional.cross_entropy(network(batch), labels).backward()

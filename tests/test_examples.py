@@ -138,7 +138,7 @@ def test_a_snippet_inverts_white_images(library: str, tmp_path: Path, monkeypatc
         datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved_dataset")
     for line in "".join(blocks_of(SECTIONS[library], "bash")).splitlines():
         assert CliRunner().invoke(main, shlex.split(line)[1:]).exit_code == 0
-    (code,) = blocks_of(SECTIONS[library], "python")
+    code, *_ = blocks_of(SECTIONS[library], "python")
     (tmp_path / "example.py").write_text(code.replace("epochs = 20", "epochs = 2"), "utf-8")
     names = runpy.run_path(str(tmp_path / "example.py"))
     for exported in ("policy_torchvision", "policy_kornia"):

@@ -1,4 +1,4 @@
-"""What the examples of this folder train on and with: handwritten digits as PIL images, and a small network."""
+"""The data and network of the examples in this folder: handwritten digits as PIL images, and a small network."""
 
 import torch
 from PIL import Image
@@ -11,7 +11,7 @@ EPOCHS = 4
 
 
 def digits() -> tuple[list[Image.Image], list[int], Tensor, Tensor]:
-    """300 training images (RGB, 16x16) and their labels; test images (B, 3, 16, 16) in [0, 1] and theirs (B,)."""
+    """300 training images (RGB, 16x16) and their labels; test images (B, 3, 16, 16) in [0, 1] and their labels (B,)."""
     data = load_digits()
     levels = (data.images * (255 / 16)).astype("uint8")
     images = [Image.fromarray(image).convert("RGB").resize((SIDE, SIDE)) for image in levels]

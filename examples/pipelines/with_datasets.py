@@ -1,4 +1,4 @@
-"""Augment a Hugging Face dataset by `set_transform`, with DataLoader workers.
+"""Augment a Hugging Face dataset with `set_transform` and DataLoader workers.
 
 python examples/pipelines/with_datasets.py
 """

@@ -1,4 +1,4 @@
-"""Augment batches on the device, in kornia's pipeline, by a file that `hba export --to kornia` wrote.
+"""Augment batches on the device in a kornia pipeline, with a file from `hba export --to kornia`.
 
 python examples/pipelines/with_kornia.py
 """
@@ -15,7 +15,7 @@ import hba
 
 def main() -> None:
     torch.manual_seed(0)
-    # As `hba export digits --to kornia` does, beside the training that imports it.
+    # The same as `hba export digits --to kornia`, next to the training that imports it.
     hba.export("digits", "kornia", "digits_kornia.py")
     sys.path.insert(0, ".")
     policy = importlib.import_module("digits_kornia").policy()

@@ -1,7 +1,9 @@
-"""Augment batches on the device in a Lightning module: the policy is drawn for each image of a batch at once.
+"""Augment batches on the device in a Lightning module: one call draws the policy for each image of a batch.
 
 python examples/pipelines/with_lightning.py
 """
+
+from pathlib import Path
 
 import lightning
 import torch
@@ -13,13 +15,15 @@ import hba
 
 
 class Classifier(lightning.LightningModule):
-    def __init__(self, schedule: hba.Schedule, epochs: int) -> None:
+    def __init__(self, policy: str) -> None:
         super().__init__()
+        self.save_hyperparameters()
         self.network = small_network()
-        self.schedule = schedule.stretched(epochs)
+        self.schedule = hba.load_policy(policy)
 
     def on_train_epoch_start(self) -> None:
-        self.policy = self.schedule.policy(self.current_epoch).to(self.device)
+        schedule = self.schedule.stretched(self.trainer.max_epochs or 1)
+        self.policy = schedule.policy(self.current_epoch).to(self.device)
 
     def training_step(self, batch: tuple[Tensor, Tensor], number: int) -> Tensor:
         images, labels = batch
@@ -34,11 +38,13 @@ def main() -> None:
     images, labels, test_images, test_labels = digits()
     data = TensorDataset(torch.stack([as_tensor(image) for image in images]), torch.tensor(labels))
     loader = DataLoader(data, batch_size=50, shuffle=True)
-    module = Classifier(hba.load_policy("digits"), EPOCHS)
-    trainer = lightning.Trainer(
-        max_epochs=EPOCHS, accelerator="auto", logger=False, enable_checkpointing=False, enable_progress_bar=False
-    )
-    trainer.fit(module, loader)
+    module = Classifier("digits")
+    # Lightning writes a checkpoint after each epoch, from which a training is resumed here.
+    lightning.Trainer(max_epochs=EPOCHS // 2, logger=False, enable_progress_bar=False).fit(module, loader)
+    (checkpoint,) = Path("checkpoints").glob("*.ckpt")
+    trainer = lightning.Trainer(max_epochs=EPOCHS, logger=False, enable_progress_bar=False)
+    trainer.fit(module, loader, ckpt_path=str(checkpoint))
+    module = Classifier.load_from_checkpoint(max(Path("checkpoints").glob("*.ckpt")))
     say_error(module.network.cpu(), test_images, test_labels)
 
 

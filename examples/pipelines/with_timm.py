@@ -1,4 +1,4 @@
-"""Augment images in timm's training loader, by a file that `hba export --to torchvision` wrote.
+"""Augment images in timm's training loader, with a file from `hba export --to torchvision`.
 
 python examples/pipelines/with_timm.py
 """
@@ -19,7 +19,7 @@ import hba
 
 
 class Digits(Dataset[tuple[Any, int]]):
-    """As timm's own datasets, its transform is set from outside."""
+    """Like timm's own datasets, it has a transform that is set from outside."""
 
     def __init__(self, images: list[Image.Image], labels: list[int]) -> None:
         self.images, self.labels = images, labels
@@ -34,7 +34,7 @@ class Digits(Dataset[tuple[Any, int]]):
 
 def main() -> None:
     torch.manual_seed(0)
-    # As `hba export digits --to torchvision` does, beside the training that imports it.
+    # The same as `hba export digits --to torchvision`, next to the training that imports it.
     hba.export("digits", "torchvision", "digits_torchvision.py")
     sys.path.insert(0, ".")
     policy = importlib.import_module("digits_torchvision").transform()
@@ -47,9 +47,9 @@ def main() -> None:
         batch_size=50,
         is_training=True,
         use_prefetcher=False,
-        num_workers=0,
+        num_workers=2,
     )
-    # The same settings as the loader's; the policy stands between cropping and normalisation, instead of timm's jitter.
+    # The loader's settings; the policy comes between cropping and normalisation, and replaces timm's jitter.
     settings: dict[str, Any] = {
         **{"scale": (0.8, 1.0), "hflip": 0.0, "color_jitter": None},
         **{"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)},

@@ -93,7 +93,13 @@ class SerialExecutor(Executor):
 
 
 class ProcessExecutor(Executor):
-    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads."""
+    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads. SettingsError in a daemonic process."""
+
+    def __init__(self, device: torch.device, n_jobs: int) -> None:
+        if multiprocessing.current_process().daemon:
+            rule = "a daemonic process, such as a worker of multiprocessing.Pool, cannot start other processes"
+            raise SettingsError(f"{rule}: use jobs=1 in it, got {n_jobs}")
+        super().__init__(device, n_jobs)
 
     def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]

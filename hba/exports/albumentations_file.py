@@ -12,6 +12,7 @@ Convention:
 import itertools
 import json
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from hba.errors import SettingsError
+from hba.errors import HbaWarning
 from hba.exports.albumentations_stages import Transform, color_of, jitter, transform, transforms_up_to
 from hba.exports.python_file import builtin_operations
 from hba.operations import Operation
@@ -91,7 +92,7 @@ def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) 
 
 
 def albumentations_file(schedule: Schedule) -> str:
-    """The pipeline's JSON. SettingsError for several policies, your own operations, and those it cannot express."""
+    """The pipeline's JSON, of the last epoch. SettingsError for your own operations, and those it cannot express."""
     row = row_of(schedule)
     builtin_operations(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
@@ -120,13 +121,13 @@ def _one_of(leaves: list[tuple[Transform, float]], chance: float, then: Sequence
 
 
 def row_of(schedule: Schedule) -> PlainRow:
-    """The only policy of the schedule, for operations. SettingsError if its policies differ."""
+    """The policy of the last epoch, for operations. An HbaWarning if the policies of epochs differ."""
     schedule = schedule.without_regularizers()
     if (schedule.values != schedule.values[0]).any() or (schedule.spread != schedule.spread[0]).any():
-        problem = f"a pipeline of albumentations does not change over epochs, but the schedule has {schedule.epochs}"
-        remedy = "choose one policy, --epoch N or --average (in Python, schedule.only(n) or schedule.averaged())"
-        raise SettingsError(f"{problem}: {remedy}")
-    values, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+        text = f"a pipeline of albumentations does not change over epochs: this is the last, {schedule.epochs}"
+        remedy = "--epoch N and --average choose another policy (in Python, schedule.only(n) and schedule.averaged())"
+        warnings.warn(f"{text}. {remedy}", HbaWarning, stacklevel=4)
+    values, spread = (torch.tensor(rows[-1], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
     return plain_row(schedule.space, values, spread if spread.any() else None)
 
 

@@ -1,4 +1,4 @@
-"""The operations outside of the walk as transforms of albumentations, which draw the strength of their change.
+"""The operations outside the walk as transforms of albumentations, which draw the strength of their change.
 
 A draw that albumentations lacks becomes one of several equally likely transforms. It lacks Perspective and Elastic:
 A.Perspective enlarges what hba makes smaller, A.ElasticTransform moves corners up to ten times as far as the middle.

@@ -1,10 +1,12 @@
 """Schedules as files for other libraries: `export`, and what it can write."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from hba.data.config import display_name
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import albumentations_file
 from hba.exports.python_file import python_file
@@ -37,11 +39,25 @@ TARGETS: Mapping[str, Target] = {
     "albumentations": Target(
         "_albumentations.json",
         lambda schedule, _: albumentations_file(schedule),
-        "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, and a slot can fire twice",
+        "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, a slot can fire twice, and shears, "
+        "turns and erasing are those of square images; DataLoader workers must seed it (docs/pipelines.md)",
     ),
-    "json": Target(".json", lambda schedule, _: schedule.text(), has_regularizers=True),
+    "json": Target(".json", lambda schedule, _: _without_paths(schedule).text(), has_regularizers=True),
 }
 """By name; the command `hba export --help` describes them."""
+
+
+def _without_paths(schedule: Schedule) -> Schedule:
+    """With the last parts of paths in its provenance, which others have no use for."""
+
+    def shortened(found: Any) -> Any:
+        if isinstance(found, Mapping):
+            return {name: shortened(one) for name, one in found.items()}
+        if isinstance(found, list | tuple):
+            return [*map(shortened, found)]
+        return display_name(found) if isinstance(found, str) and Path(found).is_absolute() else found
+
+    return replace(schedule, provenance=shortened(schedule.provenance))
 
 
 def find_target(name: str) -> Target:

@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from hba.exports.torchvision_code import Place, Tables
 from hba.operations.geometric import Maps, affine_maps, warp
 from hba.policy.single_image import PlainRow
+from hba.utils.devices import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
@@ -105,14 +106,17 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     ) -> None:
         super().__init__(p=1.0, same_on_batch=same_on_batch, keepdim=keepdim)
         self.begin(operations, tables, fill)
+        self._is_checked = False
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
 
+    @usual_types()
     def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
         n_images = int(batch_shape[0])
         n_draws = min(n_images, 1) if self.same_on_batch else n_images
         drawn = draw_for_batch(self.row(), n_draws, torch.device(self.device))
         return {name: one.expand(n_images, *one.shape[1:]) for name, one in drawn.items()}
 
+    @usual_types()
     def compute_transformation(self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any]) -> Tensor:
         """The maps of pixels (B, 3, 3), with the centre of the first one at (0, 0)."""
         n_images = len(params["slots"])
@@ -131,6 +135,13 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     def apply_transform(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         if input.shape[1] not in self.fill:
             raise TypeError(f"images must have 1 or 3 channels, got {input.shape[1]}")
+        if input.numel() and (input.device.type == "cpu" or not self._is_checked):
+            # On a GPU the host would wait for the values of each batch.
+            self._is_checked = True
+            lowest, highest = float(input.min()), float(input.max())
+            if not (lowest >= -0.5 and highest <= 1.5):
+                rule = f"images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
+                raise ValueError(f"{rule}; place the policy before the normalisation")
         fill = torch.tensor(self.fill[input.shape[1]], dtype=input.dtype, device=input.device)
         return self._augmented(input, params, fill, moves_only=False)
 
@@ -146,6 +157,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     # What kornia calls before it moves boxes and keypoints by the transformation.
     apply_non_transform_box = apply_non_transform_keypoint = _movable  # type: ignore[assignment]
 
+    @usual_types()
     def _augmented(self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool) -> Tensor:
         """moves_only: as for a mask, apply only operations that move pixels, with nearest interpolation."""
         result = images.clone()

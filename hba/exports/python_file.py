@@ -4,7 +4,8 @@ import ast
 import inspect
 import re
 import symtable
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from hba.data.config import display_name
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
 from hba.exports.mixing import mixing_usage
@@ -25,6 +27,8 @@ from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
 from hba.utils import devices
 
+OWN = "own_"
+"""Before the names of functions of your own in a file."""
 FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
 {left}
 {usage}
@@ -49,7 +53,7 @@ ON_IMAGES_USAGE = """\
     for epoch in range(epochs):
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
 
-It needs torch, torchvision 0.19 or newer, {needs}, and nothing else."""
+It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing else."""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
@@ -57,7 +61,7 @@ ON_BATCHES_USAGE = """\
     for epoch in range(epochs):
         augment[0].set_epoch(epoch, epochs)
 
-It needs torch and kornia 0.8 or newer, and nothing else."""
+It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else."""
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
@@ -67,7 +71,7 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     """
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
-    operations = builtin_operations(schedule)
+    operations = builtin_operations(schedule, or_importable=True)
     modules: tuple[ModuleType, ...] = (devices, color, photometric, distortion, erasing)
     if on_batches:
         # kornia's augmentations take long to import.
@@ -79,9 +83,11 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
     rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
-    code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules)
+    own = {one.function.__name__: one.function.__module__ for one in operations if function_path(one) is not None}
+    code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own)
     needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
-    origin = [str(schedule.provenance[name]) for name in ("algorithm", "dataset") if name in schedule.provenance]
+    known = [name for name in ("algorithm", "dataset") if name in schedule.provenance]
+    origin = [display_name(str(schedule.provenance[name])) for name in known]
     return FILE.format(
         epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
         n=len(operations),
@@ -95,19 +101,30 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     )
 
 
-def builtin_operations(schedule: Schedule) -> Sequence[Operation]:
+def builtin_operations(schedule: Schedule, *, or_importable: bool = False) -> Sequence[Operation]:
     """The schedule's operations on single images.
 
-    Raises SettingsError if there is none, and if one is not hba's, because its function is in another file.
+    Raises SettingsError if there is none, and if one is not hba's, because its function is in another file; with
+    or_importable, only if Python cannot import that file.
     """
     operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
     if not operations:
         remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
         raise SettingsError(f"the schedule has only Mixup and CutMix, which act on batches: {remedy}")
-    if own := [one.name for one in operations if function_path(one) is not None]:
-        remedy = "export --to json, and register yours where the schedule is read"
-        raise SettingsError(f"only the operations of hba can be written into a file of its own, not {own[0]}; {remedy}")
+    for one in operations:
+        if (path := function_path(one)) is not None and not (or_importable and _is_importable(path, one)):
+            remedy = "export --to json, and register yours where the schedule is read"
+            where = "or functions at the top of a module that Python can import, " if or_importable else ""
+            raise SettingsError(f"operations must be hba's own, {where}to be exported, got {one.name}; {remedy}")
     return operations
+
+
+def _is_importable(path: str, operation: Operation) -> bool:
+    """Whether `module:name` is a function on images, at the top of a module on Python's path."""
+    module, _, name = path.partition(":")
+    # Unlike importlib.util.find_spec, it does not find the module of an operations file.
+    is_found = PathFinder.find_spec(module.partition(".")[0]) is not None
+    return name.isidentifier() and is_found and operation.interpolation is None
 
 
 def _harmless(text: str) -> str:
@@ -115,12 +132,13 @@ def _harmless(text: str) -> str:
     return re.sub(r"[^\w .,:/();-]", "?", text)
 
 
-def _source(code: str, modules: Sequence[ModuleType]) -> str:
-    """The imports, functions, classes and constants that code needs from the modules, in their order.
+def _source(code: str, modules: Sequence[ModuleType], own: Mapping[str, str]) -> str:
+    """The imports, functions, classes and constants of the modules that code needs, in their order.
 
-    The last definition of a name counts. Imports of hba and comments for checkers and linters are left out.
+    own: modules by the names of functions that the file imports from them, with OWN before their names.
+    Of two definitions of a name, the last counts. Imports of hba and comments for checkers and linters are left out.
     """
-    imports: dict[str, str] = {}
+    imports = {f"{OWN}{name}": f"from {module} import {name} as {OWN}{name}" for name, module in own.items()}
     definitions: dict[str, str] = {}
     for module in modules:
         text = inspect.getsource(module)
@@ -162,7 +180,9 @@ def _names(code: str) -> set[str]:
 def _operation_text(one: Operation, on_batches: bool) -> str:
     """An operation as the file's own Operation."""
     interpolation, flags = one.interpolation, {}
-    if on_batches:
+    if function_path(one) is not None:
+        first, last, flags = f"{OWN}{one.function.__name__}", "", {} if on_batches else {"on_batches": True}
+    elif on_batches:
         first, last = one.function.__name__, f'interpolation="{interpolation}"'
         if one.kernel in color.KERNELS:
             first = f"partial({color.KERNELS[one.kernel].__name__}, {first})"

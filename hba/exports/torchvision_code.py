@@ -4,6 +4,7 @@ hba/exports/python_file.py writes the source of this module's names into the fil
 and its draw for one image. So it must also write all that they use. OPERATIONS, TABLES and FILL are the file's own.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
 from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
+from hba.utils.devices import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
@@ -123,7 +125,7 @@ class Place:
     def begin(self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]) -> None:
         self.operations, self.tables, self.fill = operations, tables, fill
         # A row number in shared memory: worker processes hold copies of this object, but see the same number.
-        self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64).share_memory_()
+        self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64, device="cpu").share_memory_()
         self._last: tuple[float, PlainRow] | None = None
 
     def row(self) -> PlainRow:
@@ -132,6 +134,17 @@ class Place:
         if self._last is None or self._last[0] != position:
             self._last = (position, row_at(self.operations, self.tables, position))
         return self._last[1]
+
+    def extra_repr(self) -> str:
+        return f"operations={len(self.operations)}, epochs={self.tables.epochs}, position={float(self._position):g}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy that shares the place: set_epoch of one of them moves both."""
+        return copy.copy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept from one call to the next, so that a pickle does not depend on calls."""
+        return {**vars(self), "_last": None}
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Use the policy of an epoch, counted from 0, in a training of `epochs` epochs."""
@@ -176,9 +189,11 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         if len(images) > 1:
             raise TypeError("found more than one image in the sample, and one may be a mask; give the image alone")
 
+    @usual_types()
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"drawn": draw_for_one(self.row())}
 
+    @usual_types()
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, Tensor):
             if inpt.dtype != torch.uint8 or inpt.ndim != 3 or inpt.shape[0] not in (1, 3):

@@ -1,5 +1,7 @@
 """The augmentation policy A(x; values) as a PyTorch module."""
 
+import contextlib
+
 import torch
 from torch import Tensor, nn
 
@@ -8,6 +10,7 @@ from hba.operations.apply import Candidates, fill_for
 from hba.operations.operation import check_images
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
+from hba.utils.devices import usual_types
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
@@ -57,12 +60,12 @@ class Policy(nn.Module):
             raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
-        self.register_buffer("values", values)
-        # None is faster than zeros, and draws fewer random numbers.
-        self.register_buffer("spread", spread if spread is not None and spread.any() else None)
-        means = None if self.spread is None else mean_probabilities(space, values, self.spread)
-        self.register_buffer("_means", means, persistent=False)
-        self.register_load_state_dict_post_hook(_renew_means)
+        # None draws faster than zeros, and takes fewer random numbers.
+        around = spread if spread is not None and spread.any() else None
+        means = None if around is None else mean_probabilities(space, values, around)
+        for name, one in (("values", values), ("spread", around), ("_means", means)):
+            # A module with a policy can load its checkpoint before it has the policy.
+            self.register_buffer(name, one, persistent=False)
         self._checked: set[torch.device] = set()
         # If the host knows which operations are never used, they are not computed.
         self.candidates: Candidates = None
@@ -83,14 +86,9 @@ class Policy(nn.Module):
         return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.replay(images, self.draw(len(images), generator), self.candidates)
+        # A compiler cannot enter the context.
+        with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
+            return self.replay(images, self.draw(len(images), generator), self.candidates)
 
     def extra_repr(self) -> str:
         return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"
-
-
-def _renew_means(policy: Policy, _: object) -> None:
-    """Compute the means again after other values have been loaded."""
-    policy.candidates = None
-    if policy.spread is not None:
-        policy._means = mean_probabilities(policy.space, policy.values, policy.spread)

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
@@ -109,6 +109,14 @@ class SearchSpace:
             raise SettingsError(f"searching K needs count_probabilities beyond 0 and no operation count, got {counts}")
         # Computed now, because torch.compile cannot enter the lock of a cached_property.
         _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed when it is first used, so that a pickle does not depend on use."""
+        return {one.name: vars(self)[one.name] for one in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""

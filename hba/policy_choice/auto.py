@@ -31,7 +31,7 @@ from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME, NETWORK_NAME
-from hba.utils.devices import explained_memory_errors
+from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, new_folder, reason_of, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
@@ -58,6 +58,7 @@ class AutoResult:
 
 @shows_progress(AutoProgress)
 @explained_memory_errors()
+@own_state()
 def auto(
     data: str | Path | tuple[AnyDataset, AnyDataset] | None = None,
     *,

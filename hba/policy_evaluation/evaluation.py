@@ -36,7 +36,7 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured
 from hba.training.trained_network import KeptNetwork, is_kept
 from hba.training.trainer import Trained, network_of, train
-from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
@@ -45,6 +45,7 @@ from hba.utils.settings import check_batch_size
 
 @shows_progress(EvaluationProgress)
 @explained_memory_errors()
+@own_state()
 def evaluate(
     schedule: Schedule | str | Path,
     data: str | Path | EvaluationData | tuple[AnyDataset, AnyDataset] | None = None,

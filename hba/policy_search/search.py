@@ -34,7 +34,7 @@ from hba.policy_search.trainer import SearchTrainer
 from hba.policy_search.training_size import training_size
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
-from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
@@ -43,6 +43,7 @@ from hba.utils.settings import check_batch_size
 
 @shows_progress(SearchProgress)
 @explained_memory_errors()
+@own_state()
 def search(
     data: str | Path | SearchData | AnyDataset | None = None,
     *,
@@ -128,7 +129,7 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
 
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
-    """Approximate time of a search, in whole trainings, as measured in docs/searching.md."""
+    """Approximate time of a search, in whole trainings, as measured in docs/settings.md."""
     return (2.3 if n_jobs > 1 else 2.8) if isinstance(algorithm, Race) else 4.0
 
 

@@ -14,6 +14,7 @@ from hba.errors import SettingsError
 from hba.operations.operation import check_images
 from hba.policy.space import SearchSpace
 from hba.schedule.transform import FollowsSchedule
+from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
 
 COLUMNS = ("Mixup.probability", "Mixup.magnitude", "CutMix.probability", "CutMix.magnitude")
@@ -69,6 +70,7 @@ class BatchTransform(FollowsSchedule):
         super().__init__(schedule)
         self.n_classes = whole_number("n_classes", n_classes)
 
+    @usual_types()
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         check_images(images)
         targets = self._soft(torch.as_tensor(labels), images)

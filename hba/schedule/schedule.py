@@ -17,6 +17,7 @@ from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
 from hba.schedule.mixing import BatchTransform
 from hba.schedule.transform import PolicyTransform
+from hba.utils.devices import usual_types
 from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
 from hba.utils.text import first_of, unknown
@@ -140,8 +141,9 @@ class Schedule:
     def policy(self, epoch: int) -> Policy:
         """The policy of an epoch, counted from 0. Like `transform`, it has only the operations."""
         epoch, policy = self._checked(epoch), self._operations_alone()
-        values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
-        found = Policy(policy.space, values, self.fill, spread)
+        with usual_types():
+            values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
+            found = Policy(policy.space, values, self.fill, spread)
         found.candidates = policy.space.candidates(policy.values)
         return found
 

@@ -1,9 +1,10 @@
 """A schedule as a torchvision v2 transform."""
 
+import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import PIL.Image
@@ -19,6 +20,7 @@ from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilitie
 from hba.policy.module import check_range
 from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
+from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
 
 IMAGE_FORMS = (
@@ -47,8 +49,8 @@ class FollowsSchedule(nn.Module):
         # schedule is a Schedule, whose module imports this one.
         super().__init__()
         self.schedule = schedule
-        # In shared memory, because worker processes have copies of this object, but must see the same position.
-        self._position = torch.full((), schedule.epochs - 1, dtype=torch.float64).share_memory_()
+        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
+        self._position = torch.full((), schedule.epochs - 1, dtype=torch.float64, device="cpu").share_memory_()
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
         """Use the schedule's policy for an epoch of a training, counted from 0.
@@ -81,9 +83,13 @@ class FollowsSchedule(nn.Module):
     def extra_repr(self) -> str:
         return f"epochs={self.schedule.epochs}, position={self.position:g}"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that shares the place: set_epoch of one of them moves both."""
+        return copy.copy(self)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # A copy has its own place, unlike a worker, and shares it with its own workers.
+        # What is read from a pickle, unlike a worker's copy, gets its own place, which its own workers then share.
         self._position.share_memory_()
 
 
@@ -117,6 +123,14 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
         super().__init__(schedule)
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
         self._checked: set[torch.device] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept from one call to the next, so that a pickle does not depend on calls."""
+        return {**vars(self), "_cached": (math.nan, {}), "_checked": set()}
+
+    @usual_types()
+    def forward(self, *inputs: Any) -> Any:
+        return super().forward(*inputs)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Make one draw for all images of the sample, which must have the same batch size."""

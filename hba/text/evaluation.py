@@ -25,7 +25,7 @@ from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
 from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.devices import environment, explained_memory_errors, find_device
+from hba.utils.devices import environment, explained_memory_errors, find_device, own_state
 from hba.utils.files import read_text, reason_of, run_lock, write_text
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
@@ -130,6 +130,7 @@ def train(
 
 @shows_progress(TrainingsBar)
 @explained_memory_errors()
+@own_state()
 def evaluate(
     schedule: Schedule | str | Path,
     data: str | Path | None = None,

@@ -28,7 +28,7 @@ from hba.text.config import TextSearchConfig, TextTrainingConfig
 from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
-from hba.utils.devices import explained_memory_errors, find_device
+from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed, generator_for
@@ -195,6 +195,7 @@ class TextProgress(SearchProgress):
 
 @shows_progress(TextProgress)
 @explained_memory_errors()
+@own_state()
 def search(
     data: str | Path | None = None,
     *,

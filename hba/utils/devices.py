@@ -65,6 +65,34 @@ def explained_memory_errors() -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def usual_types() -> Iterator[None]:
+    """float32 and the CPU as PyTorch's defaults, and no autocast, whatever the caller has set; afterwards as before."""
+    import torch
+
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    if dtype == torch.float32 and device.type == "cpu" and not cast_on:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.device("cpu"))
+        for kind in cast_on:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.callback(torch.set_default_dtype, dtype)
+        torch.set_default_dtype(torch.float32)
+        yield
+
+
+@contextlib.contextmanager
+def own_state() -> Iterator[None]:
+    """The same, with gradients and outside of inference mode: for trainings within whatever a caller does."""
+    import torch
+
+    with usual_types(), torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
 def device_constant(make: Make) -> Make:
     """Cache the results of `make` by its arguments, which must be hashable. A compiled program has its own results."""
     cached: dict[tuple[Hashable, ...], Any] = {}

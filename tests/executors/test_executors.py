@@ -18,6 +18,7 @@ import torch.multiprocessing
 from ray_machines import Machines
 from torch import Tensor
 
+from hba.data.loader import default_workers
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors import ray_executor
 from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, packed
@@ -190,3 +191,18 @@ def test_no_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SettingsError, match="pip install"), connected("auto"):
         pass
+
+
+def _refused_jobs() -> tuple[str, int]:
+    try:
+        ProcessExecutor(torch.device("cpu"), 2)
+    except SettingsError as error:
+        return str(error), default_workers()
+    return "", default_workers()
+
+
+def test_a_process_that_may_start_no_others_says_so() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        message, n_workers = pool.apply(_refused_jobs)
+    assert "jobs=1" in message
+    assert n_workers == 0

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from documents import blocks_of, text_of
 from exported import pictures, schedule_of
+from torch.utils.data import DataLoader, Dataset
 
 import hba
-from hba.errors import SettingsError
+from hba.errors import HbaWarning
 from hba.exports.albumentations_file import FORMAT, row_of, transform_of
 from hba.operations import OPERATIONS
 from hba.policy.draw import Floats, draw_steps, draw_with_trace, mean_probabilities
@@ -117,6 +119,33 @@ def test_a_magnitude_that_is_spread_keeps_its_median_and_takes_both_signs() -> N
     assert degrees == pytest.approx([third - 30, -15, -third, third, 15, 30 - third], abs=1e-2)
 
 
-def test_a_schedule_that_changes_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"--epoch N or --average"):
-        hba.export("digits", "albumentations")
+def test_of_a_schedule_that_changes_it_is_the_last_epoch_and_says_so() -> None:
+    schedule = schedule_of("hba", epochs=3)
+    with pytest.warns(HbaWarning, match=r"--epoch N and --average"):
+        text = hba.export(schedule, "albumentations")
+    assert text == hba.export(schedule.only(2), "albumentations")
+
+
+class Images(Dataset[torch.Tensor]):
+    def __init__(self, transform: Any) -> None:
+        self.transform, self.image = transform, np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.from_numpy(self.transform(image=self.image)["image"].copy())
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_workers_and_epochs_draw_differently_as_the_documents_say(is_persistent: bool, tmp_path: Path) -> None:
+    albumentations = pytest.importorskip("albumentations")
+    code = next(one for one in blocks_of(text_of("docs/pipelines.md"), "python") if "def seed_worker" in one)
+    names: dict[str, Any] = {}
+    exec(code[: code.index("class Animals")] + code[code.index("def seed_worker") : code.index("loader =")], names)
+    hba.export(schedule_of("hba").averaged(), "albumentations", tmp_path / "policy.json")
+    policy = albumentations.Compose([albumentations.load(tmp_path / "policy.json")])
+    options: dict[str, Any] = {"num_workers": 2, "persistent_workers": is_persistent}
+    loader = DataLoader(Images(policy), batch_size=16, worker_init_fn=names["seed_worker"], **options)
+    batches = [batch.numpy().tobytes() for _ in range(3) for batch in loader]
+    assert len({*batches}) == 12, "no batch is that of another worker or epoch"

@@ -81,3 +81,13 @@ def test_a_name_cannot_end_the_docstring() -> None:
         module = ast.parse(hba.export(schedule, to))
         assert "dropout.????import os?????, weight_decay" in (ast.get_docstring(module) or "")
         assert not [node for node in module.body if isinstance(node, ast.Import) and node.names[0].name == "os"]
+
+
+def test_no_path_of_the_machine_is_in_a_file() -> None:
+    settings = {"data": "/home/me/animals", "classes": "/home/me/classes.txt", "init_from": {"name": "/home/me/a.json"}}
+    origin = {"algorithm": "race", "dataset": "/home/me/animals/train", "settings": settings}
+    schedule = dataclasses.replace(schedule_of("hba").only(0), provenance=origin)
+    for to in TARGETS:
+        text = hba.export(schedule, to)
+        assert "home" not in text
+        assert "animals" in text or to == "albumentations"

@@ -169,3 +169,10 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
                 operation.interpolation == "bilinear"
             )
             assert np.abs(levels - np.asarray(expected, dtype=float)).max() <= rounds, operation.name
+
+
+def test_images_that_are_not_in_0_to_1_are_refused() -> None:
+    policy = module_of(hba.export(schedule_of("hba"), "kornia")).policy()
+    for given in (images() * 255, (images() - 0.5) / 0.2):
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            policy(given)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from exported import SPACES, SPREADS, augmented, imported_from, module_of, pictures, schedule_of
+from own_operations import DARKEN, GAMMA, GAMMA_FILE
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -21,6 +22,7 @@ from torchvision.transforms.v2 import functional as TF
 import hba
 from hba.errors import SettingsError
 from hba.operations import Operation
+from hba.operations.registration import find_operation, load_operations_file
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -131,17 +133,30 @@ def test_copies_keep_their_place_and_persistent_workers_see_the_epoch(
 
 
 def test_files_that_could_not_work_are_refused(tmp_path: Path, registered: dict[str, Operation]) -> None:
-    from own_operations import GAMMA
-
-    hba.register_operation(GAMMA)
-    schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"], GAMMA), 1), np.array([[0.5, 0.5, 1.0]]))
+    (tmp_path / "mine.py").write_text(GAMMA_FILE, encoding="utf-8")
+    load_operations_file(tmp_path / "mine.py")
+    own = find_operation("Power")
+    schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"], own), 1), np.array([[0.5, 0.5, 1.0]]))
     for to in ("torchvision", "kornia", "albumentations"):
         with pytest.raises(SettingsError, match="Power"):
             hba.export(schedule, to)
+    (tmp_path / "mine.py").unlink()
     for name in ("my-policy.py", "2024.py", "policy.json"):
         with pytest.raises(SettingsError, match=name):
             hba.export("digits", "torchvision", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_operations_of_your_own_are_imported_from_their_module(registered: dict[str, Operation]) -> None:
+    for operation in (GAMMA, DARKEN):
+        hba.register_operation(operation)
+    schedule = Schedule(SearchSpace((GAMMA, DARKEN), 1, (0.0, 0.0, 1.0)), np.array([[1.0, 2.0, 1.0]]))
+    image = pictures()[0]
+    found = augmented(module_of(hba.export(schedule, "torchvision")).transform(), image, 0)
+    assert np.array_equal(np.array(found), np.array(augmented(schedule.transform(), image, 0)))
+    batch = TF.pil_to_tensor(image)[None] / 255
+    found = augmented(module_of(hba.export(schedule, "kornia")).policy(), batch, 0)
+    assert torch.allclose(found, (batch / 2) ** 2, atol=1e-6) or torch.allclose(found, batch**2 / 2, atol=1e-6)
 
 
 def test_a_file_holds_what_it_uses_and_provenance_stays_words() -> None:

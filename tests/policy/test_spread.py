@@ -123,7 +123,8 @@ def draws_as(policy: Policy, space: SearchSpace, values: Tensor, spread: Tensor 
 
 def test_a_policy_draws_around_its_values_also_as_a_copy_and_of_another_type() -> None:
     policy = policy_of()
-    assert set(policy.state_dict()) == {"values", "spread"}
+    # A Lightning module that makes its policy in each epoch loads its checkpoint before the first one.
+    assert not policy.state_dict()
     for one in (policy, copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
         assert draws_as(one, COUNTED, policy.values, policy.spread)
     double = copy.deepcopy(policy).double()

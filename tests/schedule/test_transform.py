@@ -310,3 +310,25 @@ def test_every_image_draws_around_the_row_by_the_spread_of_the_place() -> None:
             widths.append(float(np.std(factors(transform))))
         assert widths[0] == 0
         assert 0 < 1.3 * widths[1] < widths[2]
+
+
+def test_a_pickle_does_not_depend_on_calls() -> None:
+    """Hugging Face datasets know by it whether the result of a map is in their cache."""
+    for transform, image in (
+        (full_schedule().with_spread(0.5).transform(), array(8, 8, 3)),
+        (full_schedule().transform(), levels(4, 3, 8, 8)),
+    ):
+        before = pickle.dumps(transform)
+        transform(image)
+        assert pickle.dumps(transform) == before
+        transform.set_epoch(0, 2)
+        assert transform(image).shape == image.shape
+
+
+def test_deep_copies_follow_the_epoch() -> None:
+    transform = PolicyTransform(dimming(*FACTORS))
+    copied: list[Any] = copy.deepcopy([transform, {"again": transform}])
+    transform.set_epoch(0, 4)
+    assert factor_in_use(copied[0]) == factor_in_use(copied[1]["again"]) == pytest.approx(FACTORS[0])
+    copied[0].set_epoch(3, 4)
+    assert factor_in_use(transform) == pytest.approx(FACTORS[3])
