@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 VERSION = "0.1.0"
 """The version of this library; pyproject.toml reads it from here."""
+PRECISION = "float32"
+"""Of all that hba computes, by its name in torch."""
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
 
 Make = TypeVar("Make", bound=Callable[..., Any])
@@ -67,12 +69,12 @@ def explained_memory_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def usual_types() -> Iterator[None]:
-    """float32 and the CPU as PyTorch's defaults, and no autocast, whatever the caller has set; afterwards as before."""
+    """PRECISION and the CPU as PyTorch's defaults, and no autocast, whatever the caller has set; then as before."""
     import torch
 
-    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    dtype, device, wanted = torch.get_default_dtype(), torch.get_default_device(), getattr(torch, PRECISION)
     cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-    if dtype == torch.float32 and device.type == "cpu" and not cast_on:
+    if dtype == wanted and device.type == "cpu" and not cast_on:
         yield
         return
     with contextlib.ExitStack() as stack:
@@ -80,7 +82,7 @@ def usual_types() -> Iterator[None]:
         for kind in cast_on:
             stack.enter_context(torch.autocast(kind, enabled=False))
         stack.callback(torch.set_default_dtype, dtype)
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(wanted)
         yield
 
 
