@@ -11,11 +11,14 @@ from hba.algorithms import ALGORITHMS
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
+from hba.data.reading import LEFT_OUT_NAME
 from hba.policy_choice.callbacks import AutoProgress
 from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
 from hba.report.run import SEARCH_FOLDER, TEST_FOLDER
+from hba.utils.files import read_text
+from hba.utils.text import counted
 
 from .evaluate import print_errors
 from .help import SectionedCommand
@@ -89,9 +92,11 @@ def _report(result: hba.AutoResult) -> None:
         print_errors(result.results)
     for note in result.record.notes:
         printer.print(note)
+    if (left_out := folder / LEFT_OUT_NAME).exists():
+        printer.print(f"Left out: {counted(read_text(left_out).count(chr(10)) - 1, 'file')}, see {left_out}")
     printer.print(f"Policy: {folder / 'policy.json'}; as Python without hba: {folder / 'pipeline.py'}")
     if (folder / "network.pt").exists():
-        printer.print(f"Network: {folder / 'network.pt'}; to use it: hba predict {folder} IMAGE...")
+        printer.print(f"Network: {folder / 'network.pt'}; to use it: hba predict {shlex.quote(str(folder))} IMAGE...")
     if result.report is not None:
         printer.print(f"Report: {result.report}")
     if not result.finished:

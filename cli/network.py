@@ -1,5 +1,6 @@
 """hba train and hba predict: train a network with a policy, and classify new images with it."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
     ):
         network = hba.train(policy, data, out=folder, seed=seed, callback=terminal, **given(options))
     say(f"Test error: {network.info.test_error_percent:.2f} % on {network.info.test_images:,} images")
-    say(f"Network: {folder / NETWORK_NAME}; `hba predict {folder} IMAGE` uses it")
+    say(f"Network: {folder / NETWORK_NAME}; `hba predict {shlex.quote(str(folder))} IMAGE` uses it")
 
 
 @click.command()

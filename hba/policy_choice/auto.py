@@ -162,4 +162,5 @@ def _policy(chosen: str, run: AutoRun) -> Schedule:
         return recipe
     names = ("dataset", "class_names", "image_size", "model", "train_images", "val_images", "images_seen", "settings")
     of_run = {name: found.provenance[name] for name in names if name in found.provenance}
-    return dataclasses.replace(recipe, provenance={**of_run, **recipe.provenance})
+    # Trainings fill what a recipe uncovers with the mean color of the images, as the search does.
+    return dataclasses.replace(recipe, fill=found.fill, provenance={**of_run, **recipe.provenance})

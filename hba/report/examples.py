@@ -1,6 +1,7 @@
 """Pictures of a policy's effect on images of a run: of each operation alone, and of all together."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -107,8 +108,11 @@ def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample,
     magnitudes = drawn.magnitudes[rows, steps].tolist()
     strength = [operation.strength(one) if operation.stage == WALK else 0.0 for one in magnitudes]
     order = np.lexsort((change, np.array(strength)))
-    places = (0.5,) if operation.stage == "symmetry" else (0.5, STRONG)
-    taken = torch.tensor([int(order[int(place * (len(order) - 1))]) for place in places], dtype=torch.long)
+    typical, strong = (int(order[int(place * (len(order) - 1))]) for place in (0.5, STRONG))
+    # A policy without a spread has one strength, in both directions.
+    is_one = operation.stage == WALK and math.isclose(strength[typical], strength[strong])
+    shown = [typical] if operation.stage == "symmetry" or (is_one and strength[strong] > 0) else [typical, strong]
+    taken = torch.tensor(shown, dtype=torch.long)
     return BatchSample(drawn.slots[taken], drawn.magnitudes[taken], drawn.positions[taken])
 
 

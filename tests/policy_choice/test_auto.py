@@ -85,6 +85,7 @@ def test_a_policy_that_is_a_recipe_is_still_one_when_loaded(run: hba.AutoResult)
     """It trains with the mean colour of the images, as the row of that name does."""
     again = hba.load_policy(run.folder)
     assert ("recipe" in again.provenance) == (run.chosen in RECIPES)
+    assert again.fill == hba.load_policy(run.folder / "search").fill
 
 
 class Stops(AutoCallback):
