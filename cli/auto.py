@@ -16,8 +16,7 @@ from hba.policy_choice.callbacks import AutoProgress
 from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
-from hba.report.run import SEARCH_FOLDER, TEST_FOLDER
-from hba.utils.files import read_text
+from hba.report.run import SEARCH_FOLDER, TEST_FOLDER, read_left_out
 from hba.utils.text import counted
 
 from .evaluate import print_errors
@@ -92,8 +91,8 @@ def _report(result: hba.AutoResult) -> None:
         print_errors(result.results)
     for note in result.record.notes:
         printer.print(note)
-    if (left_out := folder / LEFT_OUT_NAME).exists():
-        printer.print(f"Left out: {counted(read_text(left_out).count(chr(10)) - 1, 'file')}, see {left_out}")
+    if left_out := read_left_out(folder / LEFT_OUT_NAME):
+        printer.print(f"Left out: {counted(len(left_out), 'file')}, see {folder / LEFT_OUT_NAME}")
     printer.print(f"Policy: {folder / 'policy.json'}; as Python without hba: {folder / 'pipeline.py'}")
     if (folder / "network.pt").exists():
         printer.print(f"Network: {folder / 'network.pt'}; to use it: hba predict {shlex.quote(str(folder))} IMAGE...")

@@ -104,7 +104,7 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         rows.append((operation.stage, cells))
     title = f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch first"
     printer.print(table(("operation", *headings), by_stage(rows), title, numbers=True))
-    printer.print("The strongest: by probability times how far the magnitude is from having no effect.")
+    printer.print("Strength is the probability times the distance of the magnitude from having no effect.")
     if n_unused := len(space.operations) - len(used):
         printer.print(f"Never applied: {counted(n_unused, 'other operation')}.")
     less = f", which is mostly less, because an image gets at most {space.max_count}{of_walk(space)}"

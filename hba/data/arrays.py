@@ -130,9 +130,10 @@ def npz_source(file: Path) -> Source:
             names = [(class_name(label, f"number {n} of {what}"),) for n, label in enumerate(found.ravel().tolist())]
         load = partial(_images, file, images[role], len(found))
         items = ArrayItems(load, f"{images[role]} in {file}", fitted_channels)
-        return Part(items, names, class_names=tuple(map(str, range(*columns))) if columns else ())
+        numbers = tuple(map(str, range(*columns))) if columns else ()
+        return Part(items, names, class_names=numbers, is_multi=bool(columns))
 
-    return source_of(file, {role: partial(part, role) for role in images}, is_multi=bool(columns))
+    return source_of(file, {role: partial(part, role) for role in images})
 
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:

@@ -193,14 +193,11 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
     labels = [part.labels.numpy() for part in parts]
     own, *others = (_names_of(one, 1 + int(of_one.max())) for one, of_one in zip(datasets, labels, strict=True))
-    for other in others:
-        has_both, is_changed = own.names and other.names, own.is_changed or other.is_changed
-        if has_both and is_changed and (own.is_changed != other.is_changed or own.names != other.names):
+    if own.names and others and others[0].names and own != others[0]:
+        if own.is_changed or others[0].is_changed:
             rule = "training and test dataset must number the same classes, and a target_transform changes labels"
             raise DataError(f"{rule}; give both the same `classes` and target_transform, or none")
-        if own.names and other.names and own.names != other.names:
-            named = [(other.names[label],) for label in labels[1].tolist()]
-            labels[1] = numbered(named, own.names, "the test dataset")
+        labels[1] = numbered([(others[0].names[label],) for label in labels[1]], own.names, "the test dataset")
     n_classes = 1 + max(int(one.max()) for one in labels)
     is_named = own.names is not None and len(own.names) >= n_classes and not own.is_changed
     names: Sequence[object] = own.names[:n_classes] if is_named and own.names else range(n_classes)

@@ -260,7 +260,8 @@ class Source:
 class Part(NamedTuple):
     """A split before its classes are numbered. names: the classes of each image. unused: see Pool.
 
-    For training images: class_names, all classes in order, by default those of the images, sorted; facts, see Source.
+    For training images: class_names, all classes in order, by default those of the images, sorted; facts, see Source;
+    is_multi, whether images have any number of classes instead of one.
     """
 
     items: Items
@@ -268,17 +269,19 @@ class Part(NamedTuple):
     unused: tuple[SkippedFile, ...] = ()
     class_names: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
+    is_multi: bool = False
 
 
-def source_of(data: Path, parts: Mapping[str, Callable[[], Part]], *, is_multi: bool = False) -> Source:
+def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     """Make a source of the parts train, val and test. The last two may be missing; test is called later.
 
-    Images come class by class, in the order of the part within a class; with several labels (is_multi), in the order of
+    Images come class by class, in the order of the part within a class; with several labels, in the order of
     the part. DataError without a part train, for fewer than two classes, and for classes that train lacks.
     """
     if "train" not in parts:
         raise DataError(f"{data} must have images of a split train, got {', '.join(parts) or 'none'}")
     trained = parts["train"]()
+    is_multi = trained.is_multi
     names = trained.class_names or tuple(sorted({name for of_image in trained.names for name in of_image}))
     if len(names) < 2:
         raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")

@@ -81,9 +81,9 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
-            level, raw_mode = image.info.get("transparency"), str(image.tile[0].args) if image.tile else ""
-            if image.format == "PNG" and level is not None and raw_mode in TO_PIXELS:
-                image.info["transparency"] = TO_PIXELS[raw_mode](level)
+            if image.format == "PNG" and (level := image.info.get("transparency")) is not None:
+                to_pixels = TO_PIXELS.get(str(image.tile[0].args), lambda same: same)
+                image.info["transparency"] = to_pixels(level)
             yield image
     except UnidentifiedImageError:
         raise DataError("it is not an image of a format that is read") from None

@@ -86,8 +86,8 @@ def table_source(
         raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
     fact = f"columns: images from {path!r}, classes from {label!r}"
     fact += "" if split is None else f", splits from {split!r}"
-    read = {role: partial(_part, file, part, skip_broken, fact) for role, part in parts.items()}
-    return source_of(file, read, is_multi=separator is not None)
+    how = skip_broken, fact, separator is not None
+    return source_of(file, {role: partial(_part, file, part, *how) for role, part in parts.items()})
 
 
 def _read(file: Path) -> Any:
@@ -121,7 +121,9 @@ def _read(file: Path) -> Any:
     return table.astype(object).where(table.notna(), None)
 
 
-def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | None, fact: str) -> Part:
+def _part(
+    file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | None, fact: str, is_multi: bool
+) -> Part:
     """The images of one split, sorted by class and path. DataError for missing ones, unless they may be left out."""
     paths = sorted(part, key=lambda path: (part[path], path.parts))
     found = [path for path in paths if path.is_file()]
@@ -134,7 +136,8 @@ def _part(file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | 
         raise DataError(f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or remove this class")
     classes, folder = [part[path] for path in found], Path(os.path.commonpath([path.parent for path in found]))
     items = FileItems.of(folder, found, list(map(", ".join, classes)))
-    return Part(items, classes, tuple(SkippedFile(path, "no such file") for path in missing), facts=(fact,))
+    unused = tuple(SkippedFile(path, "no such file") for path in missing)
+    return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
 
 
 def saved_source(folder: Path, columns: Columns, separator: str | None = None) -> Source:
@@ -159,9 +162,8 @@ def saved_source(folder: Path, columns: Columns, separator: str | None = None) -
         if "test" in places and all(one in (None, -1) for one in _saved(places["test"], columns, separator).labels):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
-    is_multi = "train" in places and _saved(places["train"], columns, separator).is_multi
     read = {role: partial(_saved_part, place, columns, separator, tuple(facts)) for role, place in places.items()}
-    return source_of(folder, read, is_multi=is_multi)
+    return source_of(folder, read)
 
 
 class _Saved(NamedTuple):
@@ -230,4 +232,4 @@ def _saved_part(folder: Path, columns: Columns, separator: str | None, facts: tu
     paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
     items = FileItems(folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False)
     fact = f"columns: images from {found.image!r}, classes from {found.label!r}"
-    return Part(items, names, class_names=found.own, facts=(fact, *facts))
+    return Part(items, names, class_names=found.own, facts=(fact, *facts), is_multi=found.is_multi)

@@ -57,7 +57,9 @@ def _without_paths(schedule: Schedule) -> Schedule:
             return [*map(shortened, found)]
         return display_name(found) if isinstance(found, str) and Path(found).is_absolute() else found
 
-    return replace(schedule, provenance=shortened(schedule.provenance))
+    # Other entries are no paths, though a hash may begin as one.
+    named = {name: schedule.provenance[name] for name in ("dataset", "settings") if name in schedule.provenance}
+    return replace(schedule, provenance={**schedule.provenance, **shortened(named)})
 
 
 def find_target(name: str) -> Target:

@@ -138,7 +138,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         if input.numel() and (input.device.type == "cpu" or not self._is_checked):
             # On a GPU the host would wait for the values of each batch.
             self._is_checked = True
-            lowest, highest = float(input.min()), float(input.max())
+            lowest, highest = (float(one) for one in input.aminmax())
             if not (lowest >= -0.5 and highest <= 1.5):
                 rule = f"images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
                 raise ValueError(f"{rule}; place the policy before the normalisation")

@@ -53,7 +53,7 @@ ON_IMAGES_USAGE = """\
     for epoch in range(epochs):
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
 
-It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing else."""
+It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing else{own}."""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
@@ -61,7 +61,7 @@ ON_BATCHES_USAGE = """\
     for epoch in range(epochs):
         augment[0].set_epoch(epoch, epochs)
 
-It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else."""
+It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{own}."""
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
@@ -93,7 +93,9 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
         n=len(operations),
         found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
         left=left,
-        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(module=module, needs=needs),
+        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
+            module=module, needs=needs, own=f" but {', '.join(sorted({*own.values()}))}" if own else ""
+        ),
         mixing=mixing_usage(schedule),
         version=devices.VERSION,
         code=code,
@@ -123,7 +125,7 @@ def _is_importable(path: str, operation: Operation) -> bool:
     """Whether `module:name` is a function on images, at the top of a module on Python's path."""
     module, _, name = path.partition(":")
     # Unlike importlib.util.find_spec, it does not find the module of an operations file.
-    is_found = PathFinder.find_spec(module.partition(".")[0]) is not None
+    is_found = module != "__main__" and PathFinder.find_spec(module.partition(".")[0]) is not None
     return name.isidentifier() and is_found and operation.interpolation is None
 
 

@@ -97,7 +97,7 @@ class Run:
         place = searched if (searched / SAMPLES_NAME).exists() else tested
         samples, native = (_read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME))
         places = (folder, searched, tested)
-        left_out = [one for place in places for one in _read(place / LEFT_OUT_NAME, _left_out) or ()]
+        left_out = [one for place in places for one in read_left_out(place / LEFT_OUT_NAME)]
         network = _read(folder / INFO_NAME, _object) or {}
         return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
 
@@ -128,8 +128,9 @@ def _metrics(path: Path) -> list[Metrics]:
     return [{name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path)]
 
 
-def _left_out(path: Path) -> list[SkippedFile]:
-    return [SkippedFile(row["path"], row["reason"]) for row in _rows(path)]
+def read_left_out(path: Path) -> list[SkippedFile]:
+    """The files that a left_out.csv lists; none if there is no such file."""
+    return _read(path, lambda file: [SkippedFile(row["path"], row["reason"]) for row in _rows(file)]) or []
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

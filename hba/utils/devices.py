@@ -72,16 +72,17 @@ def usual_types() -> Iterator[None]:
     """PRECISION and the CPU as PyTorch's defaults, and no autocast, whatever the caller has set; then as before."""
     import torch
 
-    dtype, device, wanted = torch.get_default_dtype(), torch.get_default_device(), getattr(torch, PRECISION)
+    # torch.get_default_device takes several times as long, which counts for single images.
+    made, wanted = torch.empty(0), getattr(torch, PRECISION)
     cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-    if dtype == wanted and device.type == "cpu" and not cast_on:
+    if made.dtype == wanted and made.device.type == "cpu" and not cast_on:
         yield
         return
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.device("cpu"))
         for kind in cast_on:
             stack.enter_context(torch.autocast(kind, enabled=False))
-        stack.callback(torch.set_default_dtype, dtype)
+        stack.callback(torch.set_default_dtype, made.dtype)
         torch.set_default_dtype(wanted)
         yield
 

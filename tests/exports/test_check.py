@@ -85,9 +85,11 @@ def test_a_name_cannot_end_the_docstring() -> None:
 
 def test_no_path_of_the_machine_is_in_a_file() -> None:
     settings = {"data": "/home/me/animals", "classes": "/home/me/classes.txt", "init_from": {"name": "/home/me/a.json"}}
-    origin = {"algorithm": "race", "dataset": "/home/me/animals/train", "settings": settings}
+    seen = {"keys": "/9j/4AAQ"}
+    origin = {"algorithm": "race", "dataset": "/home/me/animals/train", "settings": settings, "images_seen": seen}
     schedule = dataclasses.replace(schedule_of("hba").only(0), provenance=origin)
     for to in TARGETS:
         text = hba.export(schedule, to)
         assert "home" not in text
         assert "animals" in text or to == "albumentations"
+        assert to != "json" or json.loads(text)["provenance"]["images_seen"] == seen

@@ -152,7 +152,9 @@ def test_operations_of_your_own_are_imported_from_their_module(registered: dict[
         hba.register_operation(operation)
     schedule = Schedule(SearchSpace((GAMMA, DARKEN), 1, (0.0, 0.0, 1.0)), np.array([[1.0, 2.0, 1.0]]))
     image = pictures()[0]
-    found = augmented(module_of(hba.export(schedule, "torchvision")).transform(), image, 0)
+    text = hba.export(schedule, "torchvision")
+    assert "nothing else but own_operations." in text
+    found = augmented(module_of(text).transform(), image, 0)
     assert np.array_equal(np.array(found), np.array(augmented(schedule.transform(), image, 0)))
     batch = TF.pil_to_tensor(image)[None] / 255
     found = augmented(module_of(hba.export(schedule, "kornia")).policy(), batch, 0)
