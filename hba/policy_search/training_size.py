@@ -1,7 +1,8 @@
 """Chooses network, image size and epochs of a training that takes a given time on this machine.
 
 It times steps on a ladder of networks and sizes, each of which costs more, and is better with equally many epochs, than
-the one before. It chooses the highest one for which enough epochs fit.
+the one before. It chooses the highest one for which enough epochs fit, or that is as fast as the lowest one. On a
+GPU, steps of small images take equally long.
 """
 
 import copy
@@ -37,8 +38,8 @@ FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
 STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
 """Learning rates are for batches of 128, and proportional to the square root of the batch size."""
-WORTH_IT = 1.25
-"""How many times as fast bfloat16 must be to be used."""
+WORTH_IT, AS_FAST = 1.25, 1.1
+"""How many times as fast bfloat16 must be to be used; how many times as long as the shortest a step may always take."""
 BESIDE, MOST_STEPS, MOST_SECONDS = 1.3, 20, 1.0
 """How much longer a step takes while other trainings run, and how many steps to time, for how long."""
 
@@ -71,15 +72,18 @@ def training_size(
     enough = min(max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n)), ENOUGH_EPOCHS)
     needed = given.get("epochs", enough)
     chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest"
+    free = AS_FAST * cost
     for rung in rungs[1:]:
         try:
             longer = timer.seconds(rung)
         except torch.OutOfMemoryError:
             break
         least = given.get("epochs", PRETRAINED_EPOCHS) if rung[0] == PRETRAINED else needed
-        if longer * n * least > seconds:
+        fits = longer * n * least <= seconds
+        if not fits and longer > free:
             break
-        chosen, cost, reason = rung, longer, f"the largest for which {least} epochs fit"
+        chosen, cost = rung, longer
+        reason = f"the largest for which {least} epochs fit" if fits else "as fast as the smallest"
     sizes: dict[str, int] = {}
     if "epochs" not in given and FEWEST_EPOCHS * cost * n > seconds:
         most = n if "train_size" in given else int(seconds / (cost * EPOCHS_OF_PART))

@@ -20,11 +20,11 @@ def look(side: int, n: int = 1000, *, is_grey: bool = False) -> Look:
 
 
 def sized(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, **given: Any
+    monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, growth: float = 2, **given: Any
 ) -> Mapping[str, Any]:
-    """Each rung of the ladder costs twice the one before, 0.1 ms for an image on the first."""
+    """Each rung of the ladder costs `growth` times the one before, 0.1 ms for an image on the first."""
     seen = look(side, n)
-    costs = {rung: 1e-4 * 2**place for place, rung in enumerate(ladder(seen, given))}
+    costs = {rung: 1e-4 * growth**place for place, rung in enumerate(ladder(seen, given))}
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     return {**given, **training_size(seen, seconds, CPU, 1, given).settings}
@@ -36,6 +36,13 @@ def test_more_time_gives_larger_images_then_larger_networks(monkeypatch: pytest.
     assert [one["model"] for one in found] == ["wrn-10-1"] * 5 + ["wrn-10-2", "wrn-16-2"]
     # 90,000 images of a training at least: each rung has the same epochs.
     assert {one["epochs"] for one in found} == {90}
+
+
+def test_images_are_larger_where_that_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough epochs do not fit on any rung; the fifth takes 1.08 times as long as the first, the sixth 1.104 times."""
+    found = sized(monkeypatch, 3.0, growth=1.02)
+    assert (found["model"], found["image_size"], found["epochs"]) == ("wrn-10-1", 64, 27)
+    assert sized(monkeypatch, 3.0)["image_size"] == 16
 
 
 def test_images_are_not_enlarged_and_epochs_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
