@@ -139,8 +139,8 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
         how = best.how.replace("worse", "better")
         return f"Use {best.words}: {other} test error, {mine} without augmentation; {how} {basis}."
     if best.how:
-        than = f" than {best.words}" if len(shown) > 1 else ""
-        return f"Do not use {this.words}: {errors}; {best.how}{than} {basis}."
+        beside = "".join(f"; {one.error:.1f} % {one.with_it}" for one in shown if one is not best)
+        return f"Use {best.words} ({other} test error), not {this.words} ({mine}), which is {best.how} {basis}{beside}."
     nothing, no_search = f"no difference that {seeds} on {images} can show", this.is_searched and not best.is_searched
     if is_none:
         return f"Use no augmentation{why}: {errors}; {nothing}."
