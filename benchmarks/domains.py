@@ -4,6 +4,7 @@
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
     python benchmarks/domains.py auto [--sets pbc,omniglot] [--budgets 5,20] [--dry-run]
     python benchmarks/domains.py page
+    python benchmarks/domains.py overview
 
 The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
 and measures on its validation images; then it adds each group of operations to the recipe with the lowest calibrated
@@ -11,7 +12,7 @@ loss, and removes it. `verdict` runs the plan in domains.toml, which has to be c
 images, and trainings on all training images with the schedules found and with the recipes, measured once on test
 images. `auto` runs `hba auto` on each set with each planned budget, and trains recipes with the same settings and
 seeds. Each run is stored as soon as it ends, and is not run again. `page` writes docs/domains.md, and compares the
-operations that searches apply with the truth.
+operations that searches apply with the truth. `overview` draws the picture of README.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
 from image_sets.auto import AUTO, AUTO_SETS, OF_UNEVEN, AutoPlan, auto_table, auto_tasks
+from image_sets.overview import draw_overview
 from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
 from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
 from quality.plan import planned_for
@@ -169,6 +171,13 @@ def page(results: Path) -> None:
     """Write docs/domains.md."""
     of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS, **truth_tables(results)}
     click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}")
+
+
+@main.command()
+@with_options(work("runs/domains"), KEPT_IN)
+def overview(work: Path, results: Path) -> None:
+    """Draw docs/overview.png, the picture of README.md."""
+    draw_overview(store_of(results, AUTO).by_key().values(), work, DOCS / "overview.png")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
     python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
     python benchmarks/search_quality.py page
-    python benchmarks/search_quality.py readme
 
 A bed is a set of images with the settings that all candidates share. DIR is the CIFAR-10 copy, with folders train and
 test that hold one folder per class. `planted` searches on problems with a known answer: an operation, or a pair, is
@@ -13,7 +12,7 @@ a fresh network on the search's training images with each schedule (which it sea
 augmentation, and with RandAugment, and measures on the validation images. Only `verdict` opens the test split: it runs
 the rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed
 have the same weights and batches. Each run is stored in benchmarks/results as soon as it ends, and is not run again.
-`page` writes docs/search-quality.md; `readme` prints the table of README.md.
+`page` writes docs/search-quality.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ from common.tables import markdown
 from common.tasks import SearchTask
 from quality.beds import BEDS, DIGITS, find_bed
 from quality.candidates import CANDIDATES, DEFAULT
-from quality.page import readme_results, write_page
+from quality.page import write_page
 from quality.plan import BLOCK, PLAN, planned_for
 from quality.problems import PROBLEMS, find_problem
 from quality.tables import error_table, rate_table, verdict_sentence, verdict_table
@@ -148,13 +147,6 @@ def verdict(seeds: int | None, **where: Any) -> None:
 def page(results: Path) -> None:
     """Write docs/search-quality.md."""
     click.echo(f"Page: {write_page(results, DOCS)}")
-
-
-@main.command()
-@KEPT_IN
-def readme(results: Path) -> None:
-    """Print the table of results in README.md."""
-    click.echo(readme_results(results))
 
 
 if __name__ == "__main__":

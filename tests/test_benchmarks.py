@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from documents import ROOT, text_of
+from documents import ROOT
 from scipy.stats import bootstrap
 
 from hba.report.statistics import PairedDifference
@@ -45,11 +45,6 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
         written[script] = (folder / f"{page}.md").read_text(encoding="utf-8")
     differ = [script for script, page in PAGES.items() if written[script] != (DOCS / f"{page}.md").read_text("utf-8")]
     assert differ == []
-
-
-def test_the_readme_has_the_table_of_the_records() -> None:
-    table = text_of("README.md").split("<!-- results -->")[1].split("<!-- /results -->")[0]
-    assert table.strip() == output_of("search_quality", "readme").strip()
 
 
 def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:

@@ -20,20 +20,20 @@ from quality.tables import (
     error_table,
     planted_in,
     rate_table,
-    readme_table,
+    summary_table,
     verdict_differences,
     verdict_sentence,
 )
 from quality.tasks import RANGE, ROWS
 from quality.views import Shift
 
-README_DATA = {
+SUMMARY_DATA = {
     "digits": "digits, 200 images",
     "digits-shifted": "the same, validation and test images shifted",
     "cifar": "1,000 images of CIFAR-10 at 16x16",
     "cifar-grey": "the same in grey levels, no flips and crops, 60 epochs",
 }
-"""Headings of the README's table by dataset."""
+"""Headings of the first table by dataset."""
 Group = Sequence[Record]
 Images = tuple[str, int, int, int]
 """Bed, epochs of the search, epochs of the training, and its number of images; 0 if there is none."""
@@ -71,6 +71,7 @@ def write_page(results: Path, docs: Path) -> Path:
     verdicts = verdicts_of(results)
     differences = {group[0].run.dataset: verdict_differences(group) for group in verdicts}
     beds = [group for group in grouped(trainings) if {one.run.name for one in group} >= set(RANGE)]
+    by_dataset = {group[0].run.dataset: group for group in verdicts}
     single, pairs = ([one for one in planted if len(planted_in(one)) == n] for n in (1, 2))
     searched = [group for group in grouped(trainings) if {one.run.name for one in group} & {*CANDIDATES}]
     with_schedules = [one for group in searched for one in group]
@@ -83,7 +84,7 @@ def write_page(results: Path, docs: Path) -> Path:
         within=RECOVERED_WITHIN,
         operations=len(OPERATIONS),
         shift=Shift(),
-        readme=readme_results(results),
+        summary=summary_table({text: by_dataset[name] for name, text in SUMMARY_DATA.items() if name in by_dataset}),
         verdicts=[_verdict_section(group) for group in verdicts],
         beats=lambda dataset, *rows: all(sign_of(differences[dataset][row]) < 0 for row in rows),
         no_difference=lambda dataset, *rows: all(sign_of(differences[dataset][row]) == 0 for row in rows),
@@ -93,12 +94,6 @@ def write_page(results: Path, docs: Path) -> Path:
         beds=_bed_section(beds),
         trainings=_sections(with_schedules, "retrain", error_table),
     )
-
-
-def readme_results(results: Path) -> str:
-    """The table of README.md."""
-    by_dataset = {group[0].run.dataset: group for group in verdicts_of(results)}
-    return readme_table({heading: by_dataset[name] for name, heading in README_DATA.items() if name in by_dataset})
 
 
 def records_of(results: Path, question: str) -> list[Record]:

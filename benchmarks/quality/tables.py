@@ -20,7 +20,7 @@ ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
 PROBABILITY, RISE = "probability", "rise"
 RECOVERED_WITHIN = 3
 """A planted operation is recovered if its rank is at most this."""
-README_ROWS = {
+SUMMARY_ROWS = {
     DEFAULT: "`hba search --space hba`",
     FORMER: "the same with whole validation batches",
     "none": "baseline augmentation alone",
@@ -63,23 +63,23 @@ def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
     return str(found) if found else f"No verdict: `{of}` or its baselines have not been run."
 
 
-def readme_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The Markdown table of the README: errors, and below each the difference of the default to it.
+def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
+    """The first Markdown table of the page: errors, and below each the difference of the default to it.
 
     verdicts: records by the heading of their column.
     """
     run = {record.run.name for records in verdicts.values() for record in records}
-    rows = [row for row in README_ROWS if row in run]
-    headings, columns = ["trained with"], [[README_ROWS[row] for row in rows]]
+    rows = [row for row in SUMMARY_ROWS if row in run]
+    headings, columns = ["trained with"], [[SUMMARY_ROWS[row] for row in rows]]
     for images, records in verdicts.items():
         runs, differences = frame_of(records), verdict_differences(records)
         errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
         headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
-        columns.append([_readme_cell(row, errors, differences) for row in rows])
+        columns.append([_summary_cell(row, errors, differences) for row in rows])
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
 
 
-def _readme_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences) -> str:
+def _summary_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences) -> str:
     if row not in errors:
         return NOTHING
     fewer = "" if len(errors[row]) == len(errors[DEFAULT]) else f" ({len(errors[row])})"

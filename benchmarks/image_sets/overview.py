@@ -1,0 +1,97 @@
+"""The picture of README.md: images augmented with the recipes that `hba auto` chose for them, and its test errors."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from common.records import Record, Results
+from PIL import Image
+from torchvision.transforms.v2 import functional as TF
+
+from hba.data import load_image
+from hba.schedule.pictures import augmented_copies, shown
+from hba.schedule.recipes import RECIPES
+from image_sets.auto import AUTO_SETS
+from image_sets.runs import folder_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MINUTES, N_COPIES, N_COLORS = 20, 6, 160
+STRIPS = MappingProxyType(
+    {"pbc": ("flips, quarter turns, shifts", 3), "omniglot": ("no flips, but shifts and RandAugment", 40)}
+)
+"""What the chosen recipe does, and the number of the test image, by the set."""
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        **{"pbc": "blood cells", "wbc-shift": "cells of other\nlaboratories", "omniglot": "characters"},
+        **{"gtsrb32": "traffic signs", "rsscn7": "satellite scenes", "flowers": "flowers"},
+        **{"cifar10-uneven": "CIFAR-10,\n900 images", "digits": "digits"},
+    }
+)
+MARKS: Mapping[str, dict[str, Any]] = MappingProxyType(
+    {
+        "no augmentation": {"marker": "o", "facecolors": "none", "edgecolors": "#777777", "s": 110},
+        "RandAugment": {"marker": "^", "facecolors": "#d98c1f", "edgecolors": "none", "s": 120},
+        "best recipe in hindsight": {"marker": "D", "facecolors": "none", "edgecolors": "#1f5fbf", "s": 190},
+        "hba auto": {"marker": "o", "facecolors": "#12805c", "edgecolors": "none", "s": 80},
+    }
+)
+
+
+def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
+    """Draw the choices and errors of the runs with MINUTES."""
+    # Other commands do not need matplotlib.
+    import matplotlib.pyplot as plt
+
+    runs = {one.run.dataset: one.results for one in records if one.run.further["minutes"] == MINUTES}
+    heights = [*[1.5] * len(STRIPS), 0.95 + 0.4 * len(runs)]
+    figure = plt.figure(figsize=(8, sum(heights)), dpi=150, layout="constrained")
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
+    *strips, below = parts
+    for strip, (name, (does, number)) in zip(strips, STRIPS.items(), strict=True):
+        chosen = runs[name]["chosen"]
+        strip.suptitle(f"{NAMES[name].capitalize()}: {does} (chosen: {chosen})", x=0.005, ha="left", fontsize=13)
+        draw_strip(strip.subplots(1, 1 + N_COPIES), chosen, Path(folder_of(name, work)), number)
+    draw_errors(below.subplots(), runs)
+    figure.savefig(out)
+    with Image.open(out) as picture:
+        picture.convert("RGB").quantize(N_COLORS).save(out, optimize=True)
+
+
+def draw_strip(row: "Sequence[Axes]", chosen: str, folder: Path, number: int) -> None:
+    """An image, and copies of it with the recipe that was chosen, filled with the mean color of the image."""
+    path = sorted((folder / "test").glob("*/*"))[number]
+    image = TF.pil_to_tensor(load_image(path))
+    fill = tuple((image / 255).mean(dim=(1, 2)).tolist())
+    schedule = dataclasses.replace(RECIPES[chosen].make(), fill=fill)
+    copies = next(augmented_copies(schedule, [image], epoch=0, n_copies=N_COPIES, seed=0))
+    for place, (panel, one) in enumerate(zip(row, [image / 255, *(copy.image for copy in copies)], strict=True)):
+        panel.imshow(shown(one).permute(1, 2, 0).numpy())
+        panel.set(xticks=[], yticks=[])
+        panel.spines[:].set_color("#12805c" if place == 0 else "#cccccc")
+        panel.spines[:].set_linewidth(3 if place == 0 else 1)
+
+
+def draw_errors(panel: "Axes", runs: Mapping[str, Results]) -> None:
+    """Mean test errors of each set."""
+    names = [name for name in AUTO_SETS if name in runs]
+    for height, name in enumerate(reversed(names)):
+        found = runs[name]
+        errors = {row: fmean(of_seeds) for row, of_seeds in found["errors"].items()}
+        best = min(error for row, error in errors.items() if row in RECIPES)
+        means = [errors["none"], errors["randaugment"], best, errors[found["chosen"]]]
+        panel.plot([min(means), max(means)], [height, height], color="#dddddd", zorder=1)
+        for mean, (label, mark) in zip(means, MARKS.items(), strict=True):
+            panel.scatter(mean, height, **mark, linewidths=2, zorder=2, label=label if height == 0 else None)
+    panel.set_yticks(range(len(names)), [NAMES[name] for name in reversed(names)], fontsize=13)
+    panel.set_ylim(-0.6, len(names) - 0.4)
+    panel.set_xlim(left=0)
+    panel.tick_params(axis="x", labelsize=12)
+    panel.tick_params(axis="y", length=0)
+    panel.set_xlabel("test error, %", fontsize=13)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=4, frameon=False, fontsize=12, handletextpad=0.2)
