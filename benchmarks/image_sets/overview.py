@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MINUTES, N_COPIES, N_COLORS = 20, 6, 160
-STRIPS = MappingProxyType(
-    {"pbc": ("flips, quarter turns, shifts", 3), "omniglot": ("no flips, but shifts and RandAugment", 40)}
-)
-"""What the chosen recipe does, and the number of the test image, by the set."""
+STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
+"""The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         **{"pbc": "blood cells", "wbc-shift": "cells of other\nlaboratories", "omniglot": "characters"},
@@ -52,9 +50,10 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     figure = plt.figure(figsize=(8, sum(heights)), dpi=150, layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
     *strips, below = parts
-    for strip, (name, (does, number)) in zip(strips, STRIPS.items(), strict=True):
+    for strip, (name, number) in zip(strips, STRIPS.items(), strict=True):
         chosen = runs[name]["chosen"]
-        strip.suptitle(f"{NAMES[name].capitalize()}: {does} (chosen: {chosen})", x=0.005, ha="left", fontsize=13)
+        does, *_ = RECIPES[chosen].text.split(", for ")
+        strip.suptitle(f"{NAMES[name].capitalize()}: {does} ({chosen})", x=0.005, ha="left", fontsize=13)
         draw_strip(strip.subplots(1, 1 + N_COPIES), chosen, Path(folder_of(name, work)), number)
     draw_errors(below.subplots(), runs)
     figure.savefig(out)

@@ -1,4 +1,4 @@
-"""The tables of docs/search-quality.md and README.md: verdicts, planted answers, errors and beds."""
+"""The tables of docs/search-quality.md: verdicts, planted answers, errors and beds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
