@@ -71,7 +71,7 @@ def training_size(
     timer, rungs = StepTimer(look, batch_size_for(n, given), device, n_threads, given), ladder(look, given)
     enough = min(max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n)), ENOUGH_EPOCHS)
     needed = given.get("epochs", enough)
-    chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest"
+    chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest choice"
     free = AS_FAST * cost
     for rung in rungs[1:]:
         try:
@@ -83,7 +83,7 @@ def training_size(
         if not fits and longer > free:
             break
         chosen, cost = rung, longer
-        reason = f"the largest for which {least} epochs fit" if fits else "as fast as the smallest"
+        reason = f"the largest choice for which {least} epochs fit" if fits else "as fast as the smallest"
     sizes: dict[str, int] = {}
     if "epochs" not in given and FEWEST_EPOCHS * cost * n > seconds:
         most = n if "train_size" in given else int(seconds / (cost * EPOCHS_OF_PART))
