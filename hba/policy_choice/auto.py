@@ -25,6 +25,7 @@ from hba.policy_choice.record import AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
+from hba.policy_search.training_size import LEAST_EPOCHS
 from hba.report.page import write_report
 from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
@@ -35,6 +36,7 @@ from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, new_folder, reason_of, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
+from hba.utils.text import counted
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,10 @@ def finished(run: AutoRun) -> AutoResult:
         notes.append(f"The files of this run use {chosen}, the best on validation images. For the other, run {other}")
     by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
+    epochs = record.settings.get("epochs", LEAST_EPOCHS)
+    if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
+        few = counted(epochs, "epoch")
+        words_of_answer += f" Trainings of {few} favor little augmentation: a longer --budget may change the answer."
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:

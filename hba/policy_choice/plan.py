@@ -186,8 +186,8 @@ def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[
 def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
     beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
     return (
-        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} policies with up "
-        f"to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
+        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} policies with "
+        f"up to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
     )
 
 

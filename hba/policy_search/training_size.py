@@ -133,7 +133,8 @@ def _reasons(
         found.append(f"{model}, images of {side}x{side} pixels ({size}): {reason} (--model, --image-size)")
     if "epochs" not in given:
         most = ", the most" if epochs == MOST_EPOCHS else ""
-        found.append(f"{counted(epochs, 'epoch')} a training{most} (--epochs)")
+        few = ": few, which favors little augmentation" if epochs < LEAST_EPOCHS and model != PRETRAINED else ""
+        found.append(f"{counted(epochs, 'epoch')} a training{most}{few} (--epochs)")
     if "fast" not in given and timer.is_fast(chosen):
         found.append(f"bfloat16: {timer.gain(chosen):.1f} times as fast here (--no-fast)")
     return found

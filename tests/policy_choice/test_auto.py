@@ -72,6 +72,13 @@ def test_the_chosen_row_has_the_least_loss_of_those_with_all_seeds(run: hba.Auto
     assert run.chosen == best or best == "search"
 
 
+def test_the_answer_of_trainings_with_few_epochs_has_a_caveat(run: hba.AutoResult) -> None:
+    assert run.results is not None
+    assert run.results.answer is not None
+    assert run.answer.startswith(run.results.answer.sentence)
+    assert len(run.answer) > len(run.results.answer.sentence)
+
+
 def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoResult) -> None:
     files = {path.name for path in run.folder.iterdir()}
     assert {"auto.json", "policy.json", "pipeline.py", "report.html", "search", "evaluation", "contest.json"} <= files
