@@ -48,14 +48,17 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
     unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
     loose = [path for name in sorted(next(_walk(folder))[2]) if _is_image(path := folder / name)]
     unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
-    for class_folder in (class_folders := subfolders(folder)):
+    class_folders, empty = [], []
+    for class_folder in subfolders(folder):
         files, others = files_in(class_folder)
+        (class_folders if files or others else empty).append(class_folder)
         paths += files
         names += [(class_folder.name,)] * len(files)
         unused += others
     if not paths:
         but = f", but {unused[0].path}" if unused else ""
         raise DataError(f"{folder} holds no images in folders of classes{but}; make a sub-folder for each class")
+    unused += [SkippedFile(str(path), "an empty folder") for path in empty]
     return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(path.name for path in class_folders))
 
 

@@ -65,11 +65,14 @@ def test_which_files_count(tmp_path: Path) -> None:
     for name in ("notes.txt", "cat/Thumbs.db", "cat/labels.csv", "cat/png"):
         (tmp_path / name).write_bytes(b"no image")
     (tmp_path / "cat" / "folder.png").mkdir()
+    (tmp_path / "to sort" / "new").mkdir(parents=True)
     (tmp_path / "cat" / "link.png").symlink_to(tmp_path / "dog" / "x.png")
-    train = folder_source(tmp_path).train
+    source = folder_source(tmp_path)
+    assert source.class_names == ("cat", "dog")
+    train = source.train
     assert files_of(train) == [*names, "link.png", "x.png"]
     left_out = {Path(item.path).name for item in train.unused}
-    assert left_out == {"labels.csv", "png", "loose.png"}
+    assert left_out == {"labels.csv", "png", "loose.png", "to sort"}
     assert all(item.reason for item in train.unused)
 
 
