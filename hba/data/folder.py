@@ -48,7 +48,8 @@ def _part(folder: Path, beside: Sequence[Path]) -> Part:
     unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
     loose = [path for name in sorted(next(_walk(folder))[2]) if _is_image(path := folder / name)]
     unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
-    class_folders, empty = [], []
+    class_folders: list[Path] = []
+    empty: list[Path] = []
     for class_folder in subfolders(folder):
         files, others = files_in(class_folder)
         (class_folders if files or others else empty).append(class_folder)

@@ -64,7 +64,7 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
         fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
     if fewest < len(parts):
         needed = f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
-        raise DataError(f"{what} {needed}; add some, or choose classes without it")
+        raise DataError(f"{what} {needed}; add some, or choose classes without it (--classes)")
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:

@@ -86,7 +86,8 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     own = {one.function.__name__: one.function.__module__ for one in operations if function_path(one) is not None}
     code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own)
     needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
-    known = [name for name in ("algorithm", "dataset") if name in schedule.provenance]
+    # A recipe of `hba auto` has a dataset, but no search found it.
+    known = [name for name in ("algorithm", "dataset") if {"algorithm", name} <= schedule.provenance.keys()]
     origin = [display_name(str(schedule.provenance[name])) for name in known]
     return FILE.format(
         epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",

@@ -136,13 +136,13 @@ def finished(run: AutoRun) -> AutoResult:
             shutil.copy2(made, folder / name)
     notes = [*record.notes, *filter(None, [write_policy(policy, folder)])]
     answer = None if results is None else results.answer
-    if results is not None and results.verdict is not None and results.verdict.difference > 0:
-        other = shlex.join(
-            ["hba", "train", results.verdict.against, record.data, "--config", str(folder / TEST_FOLDER)]
-        )
-        notes.append(f"The files of this run use {chosen}, the best on validation images. For the other, run {other}")
     by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
+    if results is not None and results.verdict is not None and results.verdict.difference > 0:
+        against = results.verdict.against
+        other = shlex.join(["hba", "train", against, record.data, "--config", str(folder / TEST_FOLDER)])
+        words_of_answer += f" The files of this run use {chosen}, the best on validation images."
+        notes.append(f"To train a network with {against} instead, run {other}")
     epochs = record.settings.get("epochs", LEAST_EPOCHS)
     if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
         few = counted(epochs, "epoch")

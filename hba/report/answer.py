@@ -158,5 +158,5 @@ def _on_classes(first: Any, this: _Row, best: _Row) -> list[str]:
     if this.balanced is None or best.balanced is None or not first.is_uneven:
         return []
     is_opposite = (this.error - best.error) * (this.balanced - best.balanced) < 0
-    head = "But averaged over the uneven classes, it is the other way round" if is_opposite else "Averaged over classes"
+    head = "But averaged over classes, it is the other way round" if is_opposite else "Averaged over classes"
     return [f"{head}: {this.balanced:.1f} % error {this.with_it}, {best.balanced:.1f} % {best.with_it}."]

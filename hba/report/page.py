@@ -190,7 +190,7 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
     """Purpose and words of each command that you can run in the folder of the run."""
     if run.auto:
         if command := run.auto.get("command"):
-            yield "This run again", str(command)
+            yield "This run again, from the folder where it was started", str(command)
         return
     if run.search is not None:
         if run.results is None:
