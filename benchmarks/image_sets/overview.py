@@ -25,9 +25,9 @@ STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
     {
-        **{"pbc": "blood cells", "wbc-shift": "cells of other\nlaboratories", "omniglot": "characters"},
+        **{"pbc": "blood cells", "wbc-shift": "cells, other labs", "omniglot": "characters"},
         **{"gtsrb32": "traffic signs", "rsscn7": "satellite scenes", "flowers": "flowers"},
-        **{"cifar10-uneven": "CIFAR-10,\n900 images", "digits": "digits"},
+        **{"cifar10-uneven": "CIFAR-10", "digits": "digits"},
     }
 )
 MARKS: Mapping[str, dict[str, Any]] = MappingProxyType(
@@ -46,7 +46,7 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     import matplotlib.pyplot as plt
 
     runs = {one.run.dataset: one.results for one in records if one.run.further["minutes"] == MINUTES}
-    heights = [*[1.5] * len(STRIPS), 0.95 + 0.4 * len(runs)]
+    heights = [*[1.4] * len(STRIPS), 0.9 + 0.3 * len(runs)]
     figure = plt.figure(figsize=(8, sum(heights)), dpi=150, layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
     *strips, below = parts
@@ -93,4 +93,4 @@ def draw_errors(panel: "Axes", runs: Mapping[str, Results]) -> None:
     panel.tick_params(axis="y", length=0)
     panel.set_xlabel("test error, %", fontsize=13)
     panel.spines[["top", "right", "left"]].set_visible(False)
-    panel.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=4, frameon=False, fontsize=12, handletextpad=0.2)
+    panel.legend(loc="lower center", bbox_to_anchor=(0.42, 1.0), ncols=4, frameon=False, fontsize=12, handletextpad=0.2)
