@@ -70,7 +70,7 @@ class Look:
         fewest, most = min(self.counts), max(self.counts)
         if most > UNEVEN * fewest:
             smallest, largest = (printable(self.class_names[self.counts.index(count)]) for count in (fewest, most))
-            found.append(f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}")
+            found.append(f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}, without test images")
         if self.has_own_test:
             found.append(f"The data have a test split of their own{f', {self.n_test:,} images' if self.n_test else ''}")
         elif self.n_test:
