@@ -1,4 +1,4 @@
-"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to one array with its channels last.
+"""Applies operations to 8-bit images: to batches, as bytes or as floats, to one array, and to one PIL image.
 
 The compiled kernels run on a batch in several threads.
 """
@@ -14,11 +14,14 @@ from types import ModuleType
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
 from hba.operations.apply import Candidates, Steps, apply_steps, maps_of_steps
 from hba.operations.geometric import LARGE_SIDE_PIXELS
+from hba.operations.operation import COMMON_CHANNELS
 from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
 
 THREAD_VALUES = 1 << 20
@@ -53,19 +56,19 @@ def can_run(images: Tensor) -> bool:
 
 
 def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8) -> Tensor:
-    """Return new images (B, C, H, W) of type dtype, uint8 or float32 in [0, 1], from uint8 images; fill (C,)."""
+    """Return new images (B, C, H, W) from uint8 images; fill (C,). dtype: uint8 for PIL's results, or float32."""
     compiled = kernels()
     assert compiled is not None
     n_images, channels, height, width = images.shape
-    color, is_rounded = fill.float().numpy(), dtype == torch.uint8
+    color, as_pil = fill.float().numpy(), dtype == torch.uint8
     # NumPy's views are much faster than PyTorch's, whose time would matter for a single image.
     pixels = np.ascontiguousarray(images.numpy()).reshape(n_images, channels, height * width)
-    result = np.empty(images.shape, np.uint8 if is_rounded else np.float32)
+    result = np.empty(images.shape, np.uint8 if as_pil else np.float32)
     new_pixels = result.reshape(pixels.shape)
 
     def run_part(part: slice) -> None:
         steps = (values[part] for values in program)
-        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, False, is_rounded)
+        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, as_pil)
 
     n_threads = min(torch.get_num_threads(), n_images, -(-pixels.size // THREAD_VALUES))
     if n_threads == 1:
@@ -89,20 +92,35 @@ def apply_to_images(
 ) -> Tensor:
     """Return new images (B, C, H, W) after S steps, of the same type, uint8 or floating point. The input is unchanged.
 
-    Arguments and results are those of apply_steps, bit for bit; uint8 images give its results for images / 255,
-    rounded. On a CPU with Numba, 8-bit images, also as floats level / 255, are processed as bytes, by as many threads
-    as PyTorch uses, except images that get an operation without a code in hba/packed/program.py.
+    Arguments are those of apply_steps. Floats become its results, bit for bit. uint8 images are rounded after each
+    step; on a CPU, they become PIL's results. On a CPU with Numba, 8-bit images, also as floats level / 255, are
+    processed as bytes, by as many threads as PyTorch uses, except images that get an operation without a code in
+    hba/packed/program.py.
     """
+    is_bytes = images.dtype == torch.uint8
+    if is_bytes and (images.device.type != "cpu" or torch.compiler.is_compiling()):
+        for number, step in enumerate(zip(*(values.split(1, dim=1) for values in steps), strict=True)):
+            only = candidates and candidates[number : number + 1]
+            images = to_bytes(apply_steps(operations, step, images.float() / 255, fill, only))
+        return images
     levels = levels_of(images) if can_run(images) else None
+    if levels is None and not is_bytes:
+        return apply_steps(operations, steps, images, fill, candidates)
     if levels is None:
-        return _by_floats(operations, steps, images, fill, candidates)
-    known = [code_of(operation) for operation in operations]
-    others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(dim=1)
-    program = program_of_batch(known, *steps, maps_of_steps(operations, *steps, *images.shape[2:]))
-    result = run(levels, program, fill, images.dtype)
-    if others.any():
+        result, others = images.clone(), torch.ones(len(images), dtype=torch.bool)
+    else:
+        known = [code_of(operation) for operation in operations]
+        others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(dim=1)
+        program = program_of_batch(known, *steps, maps_of_steps(operations, *steps, *images.shape[2:]))
+        result = run(levels, program, fill, images.dtype)
+    if is_bytes:
+        for number in others.nonzero().flatten().tolist():
+            of_image = zip(*(values[number].tolist() for values in steps), strict=True)
+            drawn = [(operations[index], *numbers) for index, *numbers in of_image if index >= 0]
+            result[number] = apply_to_all(drawn, images[number : number + 1], fill)[0]
+    elif others.any():
         chosen, magnitudes, positions = (one[others] for one in steps)
-        result[others] = _by_floats(operations, (chosen, magnitudes, positions), images[others], fill)
+        result[others] = apply_steps(operations, (chosen, magnitudes, positions), images[others], fill)
     return result
 
 
@@ -119,32 +137,54 @@ def levels_of(images: Tensor) -> Tensor | None:
     return levels if is_of_levels else None
 
 
-def _by_floats(
-    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
-) -> Tensor:
-    if images.is_floating_point():
-        return apply_steps(operations, steps, images, fill, candidates)
-    return to_bytes(apply_steps(operations, steps, images.float() / 255, fill, candidates))
-
-
 def to_bytes(images: Tensor) -> Tensor:
     """Round floats in [0, 1] to the nearest grey levels."""
     return images.mul(255).round().clamp(0, 255).to(torch.uint8)
 
 
-def apply_one_to_bytes(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor | None:
-    """Apply the same operations to all uint8 images (B, C, H, W); fill (C,). None if the kernels cannot run."""
-    if not can_run(images):
-        return None
-    # Maps use double precision, like those of an image's annotations; all other magnitudes single precision.
-    single = [
-        (operation, magnitude if operation.moves_pixels else float(np.float32(magnitude)), position)
-        for operation, magnitude, position in drawn
-    ]
-    program = program_of_one(single, *images.shape[2:])
-    if program is not None and len(images) > 1:
-        program = Program(*(values.repeat(len(images), axis=0) for values in program))
-    return None if program is None else run(images, program, fill)
+def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
+    """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
+
+    uint8 images are rounded after each operation. On a CPU, those of 1 or 3 channels become PIL's results.
+    """
+    if not images.numel():
+        return images.clone()
+    is_bytes = images.dtype == torch.uint8
+    program = program_of_one(drawn, *images.shape[2:]) if is_bytes and can_run(images) else None
+    if program is not None:
+        return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill)
+    if is_bytes and images.device.type == "cpu" and images.shape[1] in COMMON_CHANNELS:
+        color = tuple((fill.mul(255).round() / 255).tolist())
+        return torch.stack([TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color)) for one in images])
+    result = images.clone()
+    for operation, magnitude, position in drawn:
+        floats = result.float() / 255 if is_bytes else result
+        # Positions use double precision, like those of the image's annotations.
+        precision = torch.float64 if operation.moves_pixels else floats.dtype
+        magnitudes = floats.new_full((len(images),), magnitude, dtype=precision)
+        positions = floats.new_tensor(position[: operation.n_uniforms]).expand(len(images), -1)
+        floats = operation(floats, magnitudes, fill=fill, position=positions)
+        result = to_bytes(floats) if is_bytes else floats
+    return result
+
+
+def apply_to_pil(drawn: Sequence[One], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
+    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in [0, 1], one number per channel.
+
+    An operation without a function for PIL images gets a batch of one. An image without pixels is copied.
+    """
+    if 0 in image.size:
+        return image.copy()
+    levels = tuple(round(255 * channel) for channel in fill)
+    result = image
+    for operation, magnitude, position in drawn:
+        if operation.on_pil is not None:
+            result = operation.apply_to_pil(result, magnitude, levels, tuple(position))
+        else:
+            batch = TF.pil_to_tensor(result)[None].float() / 255
+            changed = apply_to_all([(operation, magnitude, position)], batch, torch.tensor(fill))
+            result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
+    return image.copy() if result is image else result
 
 
 def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, ...]) -> np.ndarray | None:
@@ -164,10 +204,10 @@ def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, 
     pixels, color = np.ascontiguousarray(pixels), np.array(fill, np.float32)
     result = np.empty_like(pixels)
     if len(fill) == 1:
-        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True, True)
+        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True)
         return result
     planes, new_planes = np.empty((2, 1, 3, height * width), np.uint8)
     to_planes(pixels.reshape(-1), planes[0])
-    compiled.augment_all(planes, new_planes, width, *program, color, True, True)
+    compiled.augment_all(planes, new_planes, width, *program, color, True)
     from_planes(new_planes[0], result.reshape(-1))
     return result

@@ -39,8 +39,8 @@ RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 
 @compiled
-def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil, is_rounded):
-    """Apply the steps of each image. images: uint8 (B, C, N). results: uint8 if is_rounded, else float32. codes int64,
+def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil):
+    """Apply the steps of each image. images: uint8 (B, C, N). results: uint8 if as_pil, else float32. codes int64,
     magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64 (B, S, 6) in fixed point. fill: float32 (C,)."""
     n_images, channels, n_pixels = images.shape
     n_steps = codes.shape[1]
@@ -70,11 +70,11 @@ def augment_all(images, results, width, codes, magnitudes, positions, maps, fill
                 else:
                     sharpen(s.free, s.plane, width, np.float32(magnitude), as_pil)
                 state = State(False, 0, True, True)
-                if as_pil or is_rounded_next(codes[image], step, is_rounded):
+                if as_pil or is_rounded_next(codes[image], step):
                     round_all(s.free, s.levels)
                     levels, state = s.levels, State(False, 0, True, False)
                     begin(s, n_steps, fill, as_pil)
-        if is_rounded:
+        if as_pil:
             show(levels, s, state, results[image])
         else:
             tell(levels, s, state, results[image])
@@ -100,12 +100,12 @@ def uncover(s, step, fill, as_pil):
 
 
 @compiled
-def is_rounded_next(codes, step, is_rounded):
-    """Whether the next step that reads values, or the end, rounds them to whole levels."""
+def is_rounded_next(codes, step):
+    """Whether the next step that reads values rounds them to whole levels."""
     for later in range(step + 1, len(codes)):
         if codes[later] >= INVERT:
             return codes[later] < BRIGHTNESS
-    return is_rounded
+    return False
 
 
 @compiled

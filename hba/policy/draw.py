@@ -149,7 +149,7 @@ def apply_operations(
     """Replay a sample on images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
 
     candidates: for each step, the numbers of the operations that the sample may contain; None for all of the space.
-    Returns new images of the same type. For uint8 images, the result is that for float images, rounded at the end.
+    Returns new images of the same type. uint8 images are rounded after each operation, as PIL does.
     """
     check_images(images, or_bytes=True)
     check_channels(space.operations, images.shape[1])

@@ -1,20 +1,16 @@
-"""The policy on one PIL image: the draw of hba/policy/draw.py in plain Python, and PIL for the pixels.
+"""The policy on one image: the draw of hba/policy/draw.py in plain Python.
 
 For a single image, calls into PyTorch would cost many times as much as the image itself.
 """
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from PIL import Image
 from torch import Tensor
-from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
-from hba.packed import apply_one_to_bytes, to_bytes
 from hba.policy.draw import count_limits, logits_between, mean_probabilities
 from hba.policy.space import SearchSpace
 
@@ -105,37 +101,3 @@ def draw_for_one(row: PlainRow, generator: torch.Generator | None = None) -> lis
             magnitude = slot.low + (slot.high - slot.low) * share
         drawn.append(OpSample(slot.operation, -magnitude if is_negated else magnitude, position))
     return drawn
-
-
-def apply_to_pil(drawn: Sequence[OpSample], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
-    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in [0, 1], one number per channel.
-
-    An operation without a function for PIL images gets a batch of one. An image without pixels is copied.
-    """
-    if 0 in image.size:
-        return image.copy()
-    levels = tuple(round(255 * channel) for channel in fill)
-    result = image
-    for operation, magnitude, position in drawn:
-        if operation.on_pil is not None:
-            result = operation.apply_to_pil(result, magnitude, levels, position)
-        else:
-            batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = apply_to_all([OpSample(operation, magnitude, position)], batch, torch.tensor(fill))
-            result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
-    return image.copy() if result is image else result
-
-
-def apply_to_all(drawn: Sequence[OpSample], images: Tensor, fill: Tensor) -> Tensor:
-    """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or uint8. fill (C,) in [0, 1]."""
-    if images.dtype == torch.uint8:
-        result = apply_one_to_bytes(drawn, images, fill)
-        return to_bytes(apply_to_all(drawn, images.float() / 255, fill)) if result is None else result
-    result = images.clone()
-    for operation, magnitude, position in drawn:
-        # Positions use double precision, like those of the image's annotations.
-        precision = torch.float64 if operation.moves_pixels else images.dtype
-        magnitudes = images.new_full((len(images),), magnitude, dtype=precision)
-        positions = images.new_tensor(position[: operation.n_uniforms]).expand(len(images), -1)
-        result = operation(result, magnitudes, fill=fill, position=positions)
-    return result

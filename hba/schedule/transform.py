@@ -15,10 +15,10 @@ from torchvision.transforms import v2
 
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
-from hba.packed import apply_to_array
+from hba.packed import apply_to_all, apply_to_array, apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.module import check_range
-from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil, draw_for_one, plain_row
+from hba.policy.single_image import OpSample, draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
@@ -99,8 +99,9 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     It takes a PIL image (mode L or RGB), a tv_tensors.Image, a uint8 NumPy array of shape (H, W), (H, W, 1) or
     (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3, or the number of
     channels of the schedule's fill. Type, dtype and size do not change. Three channels are red, green and blue. Every
-    image of a batch gets its own draw. PIL augments PIL images, and arrays get PIL's results; tensors, rounded to 8
-    bits, are within one grey level of them. With Numba, uint8 images on a CPU take a fraction of the time.
+    image of a batch gets its own draw. PIL augments PIL images; uint8 arrays and tensors on a CPU become PIL's results.
+    Floats, and uint8 tensors on other devices, are within one grey level of them after one operation; floats are not
+    rounded between operations. With Numba, uint8 images on a CPU take a fraction of the time.
 
     Place it before the normalisation: floats far outside [0, 1] raise an error, on a GPU only in the first batch.
 

@@ -1,7 +1,8 @@
-"""The compiled operations: batches of bytes against the same samples on floats, arrays against PIL, byte by byte."""
+"""The compiled operations: batches of bytes and arrays against PIL, byte by byte; floats against floats."""
 
 import itertools
 import multiprocessing
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,15 +15,16 @@ from numpy.typing import NDArray
 from PIL import Image
 from random_inputs import magnitudes_for, seeded
 from torch import Tensor
+from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import apply_steps
-from hba.packed import apply_one_to_bytes, apply_to_array, apply_to_images, images as packed_images
+from hba.packed import apply_to_all, apply_to_array, apply_to_images, apply_to_pil, images as packed_images
 from hba.packed.program import Program, code_of, compiled
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
-from hba.policy.single_image import OpSample, apply_to_pil
+from hba.policy.single_image import OpSample
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
@@ -45,25 +47,35 @@ def random_bytes(shape: tuple[int, ...], seed: int) -> Tensor:
 
 def by_floats(space: SearchSpace, sample: BatchSample, images: Tensor, fill: Tensor) -> Tensor:
     """Floats, from bytes, without any kernel."""
+    return apply_steps(space.operations, steps_of(space, sample), images.float() / 255, fill)
+
+
+def by_pil(operations: Sequence[Operation], steps: tuple[Tensor, ...], images: Tensor, fill: Tensor) -> Tensor:
+    """Each image by PIL, one operation after the other."""
+    results, color = [], tuple((fill.mul(255).round() / 255).tolist())
+    for image, *numbers in zip(images, *(one.tolist() for one in steps), strict=True):
+        drawn = [OpSample(operations[index], *others) for index, *others in zip(*numbers, strict=True) if index >= 0]
+        results.append(TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(image), color)))
+    return torch.stack(results)
+
+
+def steps_of(space: SearchSpace, sample: BatchSample) -> tuple[Tensor, Tensor, Tensor]:
     chosen = torch.where(sample.slots < 0, -1, sample.slots // space.copies)
-    return apply_steps(space.operations, (chosen, sample.magnitudes, sample.positions), images.float() / 255, fill)
-
-
-def rounded(images: Tensor) -> Tensor:
-    return images.mul(255).round().to(torch.uint8)
+    return chosen, sample.magnitudes, sample.positions
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_bytes_and_floats_become_what_floats_became(name: str) -> None:
+def test_bytes_become_what_pil_makes_and_floats_what_floats_became(name: str) -> None:
     space = SPACES[name]
     sizes = ((1, 1), (1, 8), (8, 1), (2, 5), (9, 11), (32, 32))
     for seed, (channels, size) in enumerate(itertools.product((1, 3), sizes)):
         images = random_bytes((N_IMAGES, channels, *size), seed)
         before, sample = images.clone(), mixed_draw(space, N_IMAGES, seed)
         for fill in (fill_of(images.float()), torch.tensor(GRAY[:channels])):
-            expected, floats = by_floats(space, sample, images, fill), images.float() / 255
-            assert torch.equal(apply_operations(space, sample, images, fill), rounded(expected)), size
-            assert torch.equal(apply_operations(space, sample, floats, fill), expected), size
+            expected = by_pil(space.operations, steps_of(space, sample), images, fill)
+            assert torch.equal(apply_operations(space, sample, images, fill), expected), size
+            of_floats = apply_operations(space, sample, images.float() / 255, fill)
+            assert torch.equal(of_floats, by_floats(space, sample, images, fill)), size
         assert torch.equal(images, before)
     cut_out = random_bytes((N_IMAGES, 8, 9, 3), seed=8).permute(0, 3, 1, 2)[:, :, 1:, ::2]
     result = apply_operations(space, sample, cut_out, torch.tensor(GRAY))
@@ -80,26 +92,21 @@ def test_any_three_operations_one_after_the_other(channels: int) -> None:
         magnitudes[is_chosen] = magnitudes_for(operation, int(is_chosen.sum()), seed=index)
     positions = torch.rand(*chosen.shape, 2, generator=seeded(1))
     images, fill = random_bytes((len(chosen), channels, 7, 6), seed=2), torch.tensor(GRAY[:channels])
-    expected = apply_steps(ALL, (chosen, magnitudes, positions), images.float() / 255, fill)
-    assert torch.equal(apply_to_images(ALL, (chosen, magnitudes, positions), images, fill), rounded(expected))
-    assert torch.equal(apply_to_images(ALL, (chosen, magnitudes, positions), images.float() / 255, fill), expected)
+    steps, floats = (chosen, magnitudes, positions), images.float() / 255
+    assert torch.equal(apply_to_images(ALL, steps, images, fill), by_pil(ALL, steps, images, fill))
+    assert torch.equal(apply_to_images(ALL, steps, floats, fill), apply_steps(ALL, steps, floats, fill))
 
 
 def test_the_same_operation_on_every_image() -> None:
     fill = torch.tensor(GRAY)
     for operation in (*ALL, *OWN):
         images, sample = random_bytes((60, 3, 12, 9), seed=3), draw_of_one(operation, 60, seed=4)
-        magnitude = float(sample.magnitudes[0])
-        same = apply_one_to_bytes([(operation, magnitude, (0.25, 0.75))], images, fill)
-        if operation in OWN:
-            result = apply_operations(space_of_one(operation), sample, images, fill)
-            assert torch.equal(result, rounded(by_floats(space_of_one(operation), sample, images, fill)))
-            assert same is None
-            continue
-        magnitudes, position = torch.full((60,), magnitude, dtype=torch.float64), torch.tensor([[0.25, 0.75]])
-        expected = operation(images.float() / 255, magnitudes, fill=fill, position=position.expand(60, 2))
-        assert same is not None
-        assert torch.equal(same, rounded(expected)), operation.name
+        drawn = [OpSample(operation, float(sample.magnitudes[0]), (0.25, 0.75))]
+        expected = [TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), GRAY)) for one in images]
+        assert torch.equal(apply_to_all(drawn, images, fill), torch.stack(expected)), operation.name
+        space = space_of_one(operation)
+        result = apply_operations(space, sample, images, fill)
+        assert torch.equal(result, by_pil(space.operations, steps_of(space, sample), images, fill)), operation.name
 
 
 def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +139,9 @@ def test_no_pixels_and_other_channels() -> None:
     sample, images = mixed_draw(space, N_IMAGES, seed=12), random_bytes((N_IMAGES, 5, 6, 7), seed=13)
     fill = torch.linspace(0, 1, 5)
     result = apply_operations(space, sample, images, fill)
-    assert torch.equal(result, rounded(by_floats(space, sample, images, fill)))
+    channels = [(images[:, one : one + 1], fill[one : one + 1]) for one in range(5)]
+    expected = [by_pil(space.operations, steps_of(space, sample), *channel) for channel in channels]
+    assert torch.equal(result, torch.cat(expected, dim=1)), "each channel as a grey image"
     with pytest.raises(SettingsError, match="Color"):
         apply_operations(SearchSpace((OPERATIONS["Color"],)), sample, images, fill)
 

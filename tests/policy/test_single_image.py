@@ -11,8 +11,9 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import color_for, fill_for
+from hba.packed import apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.single_image import OpSample, apply_to_pil, draw_for_one, plain_row
+from hba.policy.single_image import OpSample, draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 

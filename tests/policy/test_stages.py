@@ -9,8 +9,9 @@ from torch import Tensor
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
+from hba.packed import apply_to_all
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.single_image import apply_to_all, draw_for_one, plain_row
+from hba.policy.single_image import draw_for_one, plain_row
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 

@@ -15,7 +15,8 @@ from torchvision.transforms.v2 import functional as TF
 
 import hba
 from hba.operations import OPERATIONS, STAGED, Operation
-from hba.policy.single_image import OpSample, apply_to_all, apply_to_pil
+from hba.packed import apply_to_all, apply_to_pil
+from hba.policy.single_image import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved

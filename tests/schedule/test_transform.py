@@ -19,6 +19,8 @@ from torchvision import tv_tensors
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.schedule.library import load_policy
+from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.schedule.transform import PolicyTransform
 
@@ -114,15 +116,33 @@ def test_the_same_draw_gives_the_same_pixels_in_every_form() -> None:
                 torch.manual_seed(seed)
                 return transform(form)
 
-            results = [
-                pixels_of(drawn(form)) for form in (pixels, tv_tensors.Image(pixels), pixels / 255, pixels[None])
-            ]
-            assert all(torch.equal(one.reshape(pixels.shape).round(), results[0]) for one in results)
+            results = [pixels_of(drawn(form)) for form in (pixels, tv_tensors.Image(pixels), pixels[None])]
+            assert all(torch.equal(one.reshape(pixels.shape), results[0]) for one in results)
+            floats = [pixels_of(drawn(form)) for form in (pixels / 255, tv_tensors.Image(pixels / 255))]
+            assert torch.equal(*floats)
             assert torch.equal(drawn(halves), drawn(halves.float()).half()), "computed in single precision"
             if channels == 3:
-                assert torch.equal(pixels_of(drawn(as_array)), pixels_of(drawn(Image.fromarray(as_array))))
+                for form in (as_array, Image.fromarray(as_array)):
+                    assert torch.equal(pixels_of(drawn(form)), results[0])
             distinct.add(results[0].numpy().tobytes())
         assert len(distinct) > 10
+
+
+@pytest.mark.parametrize("name", [*RECIPES, "digits"])
+def test_recipes_give_tensors_and_arrays_the_pixels_that_pil_makes(name: str) -> None:
+    """Smooth images, whose levels Posterize, Contrast and Solarize make differ widely if any was rounded otherwise."""
+    transform, changed = load_policy(name).transform(), 0
+    y, x = torch.meshgrid(torch.arange(24), torch.arange(32), indexing="ij")
+    for seed in range(40):
+        waves = torch.sin(x / 3 + seed) * torch.tensor([60, 30, 12])[:, None, None] + 40 * torch.cos(y / 4) + 127
+        tensor, results = waves.round().to(torch.uint8), []
+        picture = Image.fromarray(tensor.permute(1, 2, 0).numpy())
+        for form in (picture, np.array(picture), tensor, tensor[None]):
+            torch.manual_seed(seed)
+            results.append(pixels_of(transform(form)).reshape(tensor.shape))
+        assert all(torch.equal(one, results[0]) for one in results), seed
+        changed += not torch.equal(results[0], tensor.double())
+    assert changed > 15 or name == "none"
 
 
 def test_images_of_a_batch_get_draws_of_their_own_and_those_of_a_sample_one() -> None:
