@@ -198,7 +198,9 @@ def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:
     Raises SettingsError if the colour has any other number of entries.
     """
     if len(color) == 3 and n_channels == 1:
-        return (sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True)),)
+        # Rounded, because the sum of weights may be less than 1, which would turn 127.5 grey levels into 127.
+        luma = sum(weight * value for weight, value in zip(LUMA_WEIGHTS, color, strict=True))
+        return (round(luma, 6),)
     if len(color) not in (1, n_channels):
         rule = f"a fill of {len(color)} numbers needs images with {len(color)} channels, got {n_channels}"
         raise SettingsError(f"{rule}; give one number for all channels, or one for each")

@@ -3,6 +3,6 @@
 Numba compiles them (`pip install 'hba-augment[numba]'`). Without it, on a GPU, or for your operations, floats are used.
 """
 
-from hba.packed.images import apply_to_all, apply_to_array, apply_to_images, apply_to_pil
+from hba.packed.images import apply_to_all, apply_to_images, apply_to_pil
 
-__all__ = ["apply_to_all", "apply_to_array", "apply_to_images", "apply_to_pil"]
+__all__ = ["apply_to_all", "apply_to_images", "apply_to_pil"]

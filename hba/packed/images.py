@@ -1,4 +1,4 @@
-"""Applies operations to 8-bit images: to batches, as bytes or as floats, to one array, and to one PIL image.
+"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL image.
 
 The compiled kernels run on a batch in several threads.
 """
@@ -100,8 +100,8 @@ def apply_to_images(
     is_bytes = images.dtype == torch.uint8
     if is_bytes and (images.device.type != "cpu" or torch.compiler.is_compiling()):
         for number, step in enumerate(zip(*(values.split(1, dim=1) for values in steps), strict=True)):
-            only = candidates and candidates[number : number + 1]
-            images = to_bytes(apply_steps(operations, step, images.float() / 255, fill, only))
+            floats, only = images.float() / 255, candidates and candidates[number : number + 1]
+            images = to_bytes(apply_steps(operations, step, floats, fill, only))
         return images
     levels = levels_of(images) if can_run(images) else None
     if levels is None and not is_bytes:
@@ -154,7 +154,7 @@ def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
     if program is not None:
         return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill)
     if is_bytes and images.device.type == "cpu" and images.shape[1] in COMMON_CHANNELS:
-        color = tuple((fill.mul(255).round() / 255).tolist())
+        color = tuple(round(channel, 6) for channel in fill.tolist())
         return torch.stack([TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color)) for one in images])
     result = images.clone()
     for operation, magnitude, position in drawn:
@@ -185,29 +185,3 @@ def apply_to_pil(drawn: Sequence[One], image: Image.Image, fill: tuple[float, ..
             changed = apply_to_all([(operation, magnitude, position)], batch, torch.tensor(fill))
             result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
     return image.copy() if result is image else result
-
-
-def apply_to_array(drawn: Sequence[One], pixels: np.ndarray, fill: tuple[float, ...]) -> np.ndarray | None:
-    """Return a new array with PIL's results for a uint8 one, (H, W), (H, W, 1) or (H, W, 3), with at least one pixel.
-
-    fill: in [0, 1] for each channel.
-    Returns None without Numba, for an operation that is not compiled, and for very large images.
-    """
-    compiled, (height, width) = kernels(), pixels.shape[:2]
-    if compiled is None or max(height, width) >= LARGE_SIDE_PIXELS:
-        return None
-    program = program_of_one(drawn, height, width)
-    if program is None:
-        return None
-    from hba.packed.kernels import from_planes, to_planes
-
-    pixels, color = np.ascontiguousarray(pixels), np.array(fill, np.float32)
-    result = np.empty_like(pixels)
-    if len(fill) == 1:
-        compiled.augment_all(pixels.reshape(1, 1, -1), result.reshape(1, 1, -1), width, *program, color, True)
-        return result
-    planes, new_planes = np.empty((2, 1, 3, height * width), np.uint8)
-    to_planes(pixels.reshape(-1), planes[0])
-    compiled.augment_all(planes, new_planes, width, *program, color, True)
-    from_planes(new_planes[0], result.reshape(-1))
-    return result

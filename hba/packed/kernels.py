@@ -381,19 +381,3 @@ def to_levels(values, levels):
         if n_others:
             return False
     return True
-
-
-@compiled
-def to_planes(pixels, planes):
-    """Convert (3 N,), with the channels of a pixel next to each other, to (3, N)."""
-    red, green, blue = planes[0], planes[1], planes[2]
-    for pixel in range(len(red)):
-        red[pixel], green[pixel], blue[pixel] = pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2]
-
-
-@compiled
-def from_planes(planes, pixels):
-    """Convert (3, N) to (3 N,)."""
-    red, green, blue = planes[0], planes[1], planes[2]
-    for pixel in range(len(red)):
-        pixels[3 * pixel], pixels[3 * pixel + 1], pixels[3 * pixel + 2] = red[pixel], green[pixel], blue[pixel]

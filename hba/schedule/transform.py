@@ -3,7 +3,6 @@
 import copy
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +14,10 @@ from torchvision.transforms import v2
 
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
-from hba.packed import apply_to_all, apply_to_array, apply_to_pil
+from hba.packed import apply_to_all, apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.module import check_range
-from hba.policy.single_image import OpSample, draw_for_one, plain_row
+from hba.policy.single_image import draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
@@ -172,7 +171,9 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
                 result = apply_to_all(params["one_draw"], images, fill)
             return tv_tensors.wrap(result.to(inpt.dtype).reshape(inpt.shape), like=inpt)
         if isinstance(inpt, np.ndarray):
-            return self._on_array(inpt, params["one_draw"])
+            images = torch.from_numpy(np.array(np.atleast_3d(inpt).transpose(2, 0, 1), order="C"))[None]
+            planes = apply_to_all(params["one_draw"], images, fill_for(images, self.schedule.fill))[0].numpy()
+            return np.stack([*planes], axis=-1).reshape(inpt.shape)
         if inpt.mode not in PIL_MODES:
             # PIL's convert() would clip levels of more than 8 bits to 255.
             raise TypeError(f"{IMAGE_FORMS}, got {inpt.mode}")
@@ -180,18 +181,6 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
 
     # The names in torchvision before 0.21.
     _get_params, _transform = make_params, transform
-
-    def _on_array(self, pixels: np.ndarray, drawn: Sequence[OpSample]) -> np.ndarray:
-        """Return a new array, with the same results as PIL."""
-        if not pixels.size:
-            return pixels.copy()
-        is_gray = pixels.ndim == 2 or pixels.shape[2] == 1
-        color = color_for(1 if is_gray else 3, self.schedule.fill)
-        result = apply_to_array(drawn, pixels, color)
-        if result is not None:
-            return result
-        image = PIL.Image.fromarray(pixels.reshape(pixels.shape[:2]) if is_gray else pixels)
-        return np.array(apply_to_pil(drawn, image, color)).reshape(pixels.shape)
 
     def _row_on(self, device: torch.device | None) -> Any:
         """The current policy, float32: mean values and spread (n,) on a device, for None a PlainRow. It is cached."""
