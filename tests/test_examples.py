@@ -20,6 +20,7 @@ from documents import CLASSES, ROOT, blocks_of, text_of
 from hba.cli import main
 from PIL import Image
 from search_steps import begun
+from torch.utils.data import DataLoader
 
 import hba
 from hba.operations import OPERATIONS
@@ -147,3 +148,58 @@ def test_a_snippet_inverts_white_images(library: str, tmp_path: Path, monkeypatc
     assert (images.shape[-3:], images.dtype) == ((3, 32, 32), torch.float32)
     assert float(images.max()) <= 0, "timm's standardization takes black below zero"
     assert library != "kornia" or names["masks"].min() == 1
+
+
+def defined_by(library: str, word: str) -> dict[str, Any]:
+    """What the snippet of a section that contains a word defines, also if it is compiled only."""
+    blocks = blocks_of(SECTIONS[library].replace("<!-- compiled only -->\n", ""), "python")
+    names: dict[str, Any] = {}
+    exec(next(code for code in blocks if word in code).partition("\nmodule =")[0], names)
+    return names
+
+
+def test_an_epoch_of_transformers_has_one_policy_also_when_it_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers then gives a fraction of the epoch."""
+    monkeypatch.setitem(sys.modules, "transformers", types.SimpleNamespace(TrainerCallback=object))
+    policy = hba.load_policy("digits").transform()
+    callback = defined_by("Hugging Face datasets", "TrainerCallback")["FollowSchedule"](policy)
+    for at, epoch in ((None, 0), (0, 0), (0.8, 0), (1.0, 1), (1.2, 1), (1.6, 1), (2.0, 2), (2.8, 2)):
+        callback.on_epoch_begin(None, types.SimpleNamespace(epoch=at, num_train_epochs=3), None)
+        assert policy.position == epoch / 2 * (policy.schedule.epochs - 1), at
+
+
+@pytest.mark.slow
+def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes(tmp_path: Path) -> None:
+    """Images are as bright as the place at which a worker makes them, up to seven batches before the step."""
+    lightning = pytest.importorskip("lightning")
+    classifier, follow = (defined_by("Lightning", name)[name] for name in ("Classifier", "FollowSchedule"))
+    nothing = Schedule(SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.zeros((2, 1)))
+    nothing.save(tmp_path / "policy.json")
+
+    def fit(steps: int, start: int, checkpoint: str | None, **settings: Any) -> str:
+        policy, module = nothing.transform(), classifier(str(tmp_path / "policy.json"))
+        own_step = module.training_step
+
+        def training_step(batch: Any, batch_idx: int) -> Any:
+            assert module.policy.position == module.global_step / steps
+            earliest = max(start - 1, module.global_step - 7)
+            assert earliest <= round(float(batch[0].max()) * steps, 3) <= module.global_step, settings
+            return own_step(batch, batch_idx)
+
+        module.training_step = training_step
+
+        def batch_of(_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.full((4, 3, 32, 32), policy.position), torch.zeros(4, dtype=torch.long)
+
+        kept = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=steps * 9 // 10)
+        settings |= {"logger": False, "enable_progress_bar": False, "accelerator": "cpu"}
+        trainer = lightning.Trainer(**settings, callbacks=[follow(policy), kept])
+        trainer.fit(module, DataLoader(numbers, 4, num_workers=2, collate_fn=batch_of), ckpt_path=checkpoint)
+        assert trainer.global_step == steps
+        return str(kept.best_model_path)
+
+    numbers: Any = range(40)
+    cases: list[Any] = [(30, {"max_epochs": 3}), (15, {"max_epochs": 3, "accumulate_grad_batches": 2})]
+    for steps, settings in [*cases, *((25, {"max_steps": 25, "max_epochs": epochs}) for epochs in (None, -1, 100))]:
+        checkpoint = fit(steps, 0, None, **settings)
+        fit(steps, steps * 9 // 10, checkpoint, **settings)

@@ -3,11 +3,12 @@
 python examples/pipelines/with_lightning.py
 """
 
-from pathlib import Path
+from typing import Any
 
 import lightning
 import torch
 from digits import EPOCHS, as_tensor, digits, say_error, small_network
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -19,11 +20,10 @@ class Classifier(lightning.LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.network = small_network()
-        self.schedule = hba.load_policy(policy)
+        self.policy = hba.load_policy(policy).transform()
 
-    def on_train_epoch_start(self) -> None:
-        schedule = self.schedule.stretched(self.trainer.max_epochs or 1)
-        self.policy = schedule.policy(self.current_epoch).to(self.device)
+    def on_train_batch_start(self, batch: tuple[Tensor, Tensor], number: int) -> None:
+        self.policy.set_progress(self.trainer.global_step / self.trainer.estimated_stepping_batches)
 
     def training_step(self, batch: tuple[Tensor, Tensor], number: int) -> Tensor:
         images, labels = batch
@@ -38,13 +38,13 @@ def main() -> None:
     images, labels, test_images, test_labels = digits()
     data = TensorDataset(torch.stack([as_tensor(image) for image in images]), torch.tensor(labels))
     loader = DataLoader(data, batch_size=50, shuffle=True)
+    options: dict[str, Any] = {"max_epochs": EPOCHS, "logger": False, "enable_progress_bar": False}
+    # One checkpoint, in the middle of the third epoch, from which the training is resumed here.
+    checkpoints = ModelCheckpoint("checkpoints", every_n_train_steps=15)
+    lightning.Trainer(**options, callbacks=[checkpoints]).fit(Classifier("digits"), loader)
     module = Classifier("digits")
-    # Lightning writes a checkpoint after each epoch, from which a training is resumed here.
-    lightning.Trainer(max_epochs=EPOCHS // 2, logger=False, enable_progress_bar=False).fit(module, loader)
-    (checkpoint,) = Path("checkpoints").glob("*.ckpt")
-    trainer = lightning.Trainer(max_epochs=EPOCHS, logger=False, enable_progress_bar=False)
-    trainer.fit(module, loader, ckpt_path=str(checkpoint))
-    module = Classifier.load_from_checkpoint(max(Path("checkpoints").glob("*.ckpt")))
+    trainer = lightning.Trainer(**options, enable_checkpointing=False)
+    trainer.fit(module, loader, ckpt_path=checkpoints.best_model_path)
     say_error(module.network.cpu(), test_images, test_labels)
 
 

@@ -36,6 +36,11 @@ N_VALUES = 3
 DIGITS = 6
 SMOOTH_WEIGHTS = 13
 """Sum of the weights of PIL's SMOOTH, of which eight of nine are 1."""
+_TO_BYTES = [transform("ToFloat", p=1.0), transform("FromFloat", dtype="uint8", p=1.0)]
+_BATCHES = dict.fromkeys(("images", "volume", "volumes"), "image")
+GUARDS = [transform("Compose", transforms=_TO_BYTES, additional_targets=_BATCHES, p=1.0), {**jitter(), "p": 1.0}]
+"""First, floats in [0, 1] and uint16 become uint8, because fill colours are grey levels; FromFloat does so for a batch
+that it takes as one image. Then a jitter that changes nothing refuses images that do not have 1 or 3 channels."""
 
 
 def _fixed(value: float) -> list[float]:
@@ -105,7 +110,7 @@ def albumentations_file(schedule: Schedule) -> str:
         augment = _one_of([(leaf, share * part) for own, share in of_slots for leaf, part in own], chance, augment)
     alone = [_one_of(one, chance) for one, chance in zip(leaves, row.probabilities, strict=True)]
     before, after = alone[: row.walk.start], alone[row.walk.stop :]
-    augment = list(itertools.chain(*before, augment, *after))
+    augment = list(itertools.chain(GUARDS, *before, augment, *after))
     return json.dumps({"__version__": FORMAT, "transform": transform("Compose", transforms=augment, p=1.0)}) + "\n"
 
 

@@ -109,6 +109,12 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         self._is_checked = False
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
 
+    def forward(self, input: Any, *given: Any, **named: Any) -> Any:
+        if not (isinstance(input, Tensor) and input.is_floating_point()):
+            found = getattr(input, "dtype", type(input).__name__)
+            raise TypeError(f"images must be a float tensor (B, C, H, W) in [0, 1], got {found}; divide uint8 by 255")
+        return super().forward(input, *given, **named)
+
     @usual_types()
     def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
         n_images = int(batch_shape[0])
@@ -130,7 +136,7 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
                     whole[chosen] = whole[chosen] @ matrices(maps, operation.interpolation)
         centre = torch.eye(3, dtype=torch.float64, device=input.device)
         centre[:2, 2] = 0.5
-        return (centre.inverse() @ whole.inverse() @ centre).to(input.dtype)
+        return (centre.inverse() @ whole.inverse() @ centre).to(torch.promote_types(input.dtype, torch.float32))
 
     def apply_transform(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         if input.shape[1] not in self.fill:
@@ -142,8 +148,9 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
             if not (lowest >= -0.5 and highest <= 1.5):
                 rule = f"images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
                 raise ValueError(f"{rule}; place the policy before the normalisation")
-        fill = torch.tensor(self.fill[input.shape[1]], dtype=input.dtype, device=input.device)
-        return self._augmented(input, params, fill, moves_only=False)
+        images = input.to(torch.promote_types(input.dtype, torch.float32))  # 16 bits would hold too few levels
+        fill = images.new_tensor(self.fill[input.shape[1]])
+        return self._augmented(images, params, fill, moves_only=False).to(input.dtype)
 
     def apply_transform_mask(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         return self._augmented(self._movable(input), params, input.new_zeros(input.shape[1]), moves_only=True)

@@ -197,11 +197,14 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, Tensor):
             if inpt.dtype != torch.uint8 or inpt.ndim != 3 or inpt.shape[0] not in (1, 3):
-                raise TypeError(f"a tensor must be uint8 (C, H, W) with C 1 or 3, got {inpt.dtype} {tuple(inpt.shape)}")
+                rule = f"a tensor must be uint8 (C, H, W) with C 1 or 3, got {inpt.dtype} {tuple(inpt.shape)}"
+                raise TypeError(f"{rule}; place the policy before ToDtype and before images become a batch")
             image = self._augmented(TF.to_pil_image(inpt), params["drawn"])
             return tv_tensors.wrap(TF.pil_to_tensor(image).to(inpt.device), like=inpt)
         if inpt.mode not in ("L", "RGB"):
-            raise TypeError(f"a PIL image must be of mode L or RGB, got {inpt.mode}; use .convert('RGB')")
+            # PIL's convert() clips more than 8 bits.
+            remedy = "scale it to 8 bits, mode L" if inpt.mode[0] in "IF" else "use .convert('RGB')"
+            raise TypeError(f"a PIL image must be of mode L or RGB, got {inpt.mode}; {remedy}")
         return self._augmented(inpt, params["drawn"])
 
     # Their names before torchvision 0.21.

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exported import module_of, schedule_of
+from exported import module_of, pictures, schedule_of
 from torch import Tensor
 
 import hba
 from hba.errors import SettingsError
-from hba.exports.albumentations_file import FORMAT
+from hba.exports.albumentations_file import FORMAT, GUARDS
 from hba.exports.albumentations_stages import transforms_up_to
 from hba.operations import STAGED
 from hba.policy.space import SearchSpace
+from hba.schedule.library import policy_names
+from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 
 SYMMETRIES = tuple(STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn"))
@@ -42,7 +44,7 @@ def seeded(pipeline: Any) -> Any:
 
 def test_stages_stand_before_and_after_the_walk_with_their_probabilities() -> None:
     schedule = schedule_of("stages").only(1).without("Perspective", "Elastic", "Blur")
-    found = json.loads(hba.export(schedule, "albumentations"))["transform"]["transforms"]
+    found = json.loads(hba.export(schedule, "albumentations"))["transform"]["transforms"][len(GUARDS) :]
     others = [slot for slot in schedule.space.slots if slot.operation.stage != "walk"]
     walk = next(number for number, one in enumerate(found) if "Rotate" not in str(one) and "InvertImg" in str(one))
     assert walk == sum(slot.operation.stage in ("symmetry", "crop") for slot in others)
@@ -145,6 +147,26 @@ def test_masks_boxes_and_keypoints_move_with_flips_turns_and_crops(tmp_path: Any
         middle = [columns.mean(), rows.mean()]
         assert found["keypoints"][0] == pytest.approx(middle, abs=1.5)
     assert len(distinct) > 30
+
+
+def test_other_types_become_what_uint8_becomes_or_are_refused(tmp_path: Any) -> None:
+    """A grey image needs a fill of one colour."""
+    image = ramp()[::2, ::2]
+    wrong: list[Any] = [(image.astype(np.int16), "int16"), (image > 127, "bool"), (pictures()[0], "numpy array")]
+    wrong += [(one, "1-channel or 3-channel") for one in (image.repeat(2, axis=2), image.transpose(2, 0, 1))]
+    for name in [*RECIPES, *policy_names()]:
+        schedule = hba.load_policy(name).averaged()
+        pipeline, grey = loaded(schedule, tmp_path), [image[..., 0], image[..., :1]] * (len({*schedule.fill}) == 1)
+        cases = [("image", one) for one in (image, *grey)]
+        for target, levels in [*cases, *((batch, np.stack([image, image])) for batch in ("images", "volume"))]:
+            found = []
+            for given in (levels, np.float32(levels / 255), levels / 255, np.uint16(levels) * np.uint16(257)):
+                seeded(pipeline)
+                found.append(np.stack([pipeline(**{target: given.copy()})[target] for _ in range(15)]))
+            assert all(one.dtype == np.uint8 and np.array_equal(one, found[0]) for one in found), (name, target)
+        for one, named in wrong:
+            with pytest.raises((TypeError, RuntimeError), match=named):
+                pipeline(image=one)
 
 
 def test_what_albumentations_cannot_express_is_named_with_what_to_do() -> None:

@@ -14,6 +14,7 @@ from kornia.augmentation import AugmentationSequential
 from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
+from torchvision.transforms import v2
 
 import hba
 from hba.operations import STAGED
@@ -171,8 +172,27 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
             assert np.abs(levels - np.asarray(expected, dtype=float)).max() <= rounds, operation.name
 
 
-def test_images_that_are_not_in_0_to_1_are_refused() -> None:
-    policy = module_of(hba.export(schedule_of("hba"), "kornia")).policy()
-    for given in (images() * 255, (images() - 0.5) / 0.2):
-        with pytest.raises(ValueError, match=r"\[0, 1\]"):
-            policy(given)
+def test_images_that_are_not_floats_in_0_to_1_are_refused() -> None:
+    """Also in the compositions of torchvision."""
+    policy, levels = exported(schedule_of("hba"), keepdim=True), images().mul(255).byte()
+    pixels = levels[0].permute(1, 2, 0).numpy()
+    picture = Image.fromarray(pixels)
+    wrong: list[Any] = [images() * 255, (images() - 0.5) / 0.2, images() / 0, levels, levels[0], levels > 127, picture]
+    wrong += [levels.clamp(max=1), levels.to(torch.uint16), pixels, pixels / 255, images(4), images().movedim(1, 3)]
+    for composed in (policy, v2.Compose([policy])):
+        for given in wrong:
+            with pytest.raises((TypeError, ValueError), match=r"\[0, 1\]|1 or 3 channels") as refused:
+                composed(given)
+            assert "\n" not in str(refused.value)
+    steps = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), policy])
+    assert torch.equal(augmented(steps, picture, 0), augmented(policy, levels[0] / 255, 0))
+
+
+def test_half_precision_gives_the_pixels_and_places_of_single_precision() -> None:
+    policy: Any = AugmentationSequential(exported(schedule_of("hba")), data_keys=["input", "keypoints"])
+    points = torch.tensor([[20.5, 11.0]]).expand(32, 1, 2)
+    for kind in (torch.float16, torch.bfloat16):
+        given = images().to(kind)
+        found, expected = (augmented(lambda one: policy(one, points), one, 0) for one in (given, given.float()))
+        assert torch.equal(found[0], expected[0].to(kind))
+        assert torch.equal(found[1], expected[1])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from exported import SPACES, SPREADS, augmented, imported_from, module_of, pictures, schedule_of
+from kornia.augmentation import AugmentationSequential
 from own_operations import DARKEN, GAMMA, GAMMA_FILE
 from PIL import Image
 from torch import Tensor
@@ -85,13 +86,20 @@ def test_what_it_cannot_augment_is_refused() -> None:
     boxes = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8))
     for given, named in (
         (torch.zeros(3, 8, 8), "float32"),
-        (Image.new("RGBA", (8, 8)), "RGBA"),
-        (np.zeros((8, 8, 3), np.uint8), "no PIL image"),
+        *((torch.zeros(shape, dtype=torch.uint8), r"uint8 \(") for shape in ((2, 3, 8, 8), (4, 8, 8), (8, 8, 3))),
+        (torch.zeros(3, 8, 8, dtype=torch.uint16), "uint16"),
+        *((Image.new(mode, (8, 8)), f"{mode}; scale it to 8 bits") for mode in ("I;16", "I", "F")),
+        *((Image.new(mode, (8, 8)), rf"{mode}; use .convert") for mode in ("RGBA", "P", "1", "HSV")),
+        *((np.zeros((8, 8, 3), kind), "no PIL image") for kind in ("uint8", "uint16", "float32")),
         ((image, Image.new("L", (8, 8))), "more than one image"),
         ((image, boxes), "BoundingBoxes"),
     ):
-        with pytest.raises(TypeError, match=named):
-            exported(given)
+        for composed in (exported, torch.nn.Sequential(exported), v2.Compose([exported])):
+            with pytest.raises(TypeError, match=named) as refused:
+                composed(given)
+            assert "\n" not in str(refused.value)
+    with pytest.raises(TypeError, match="float32"):
+        AugmentationSequential(exported, data_keys=["input"])(torch.zeros(2, 3, 8, 8))
 
 
 def test_files_need_nothing_of_hba() -> None:
