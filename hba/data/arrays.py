@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional as TF
@@ -213,8 +213,9 @@ def from_dataset(
 
     dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read once, so random transforms are
     drawn once. An image is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating
-    point in [0, 1]. As for the images of a folder, its shorter side is resized to image_size pixels, and the centre is
-    cropped. on_read: called with the number of images read so far and the total. DataError for anything else.
+    point in [0, 1]. As for the images of a folder, a PIL image is turned upright by its EXIF data, the shorter side is
+    resized to image_size pixels, and the centre is cropped. on_read: called with the number of images read so far and
+    the total. DataError for anything else.
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
         rule = "a list or Dataset with __len__ and __getitem__ of at least one pair (image, label)"
@@ -241,7 +242,7 @@ def picture(image: Any) -> Image.Image:
     if isinstance(image, Image.Image):
         if is_deep(image):
             raise DataError("it has more than 8 bits; scale it to 8 bits")
-        return image
+        return ImageOps.exif_transpose(image)
     pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
     if len(pixels) not in CHANNELS:
         raise DataError(f"images must have 1 or 3 channels, got {len(pixels)}; give others as hba.data.LabelledImages")

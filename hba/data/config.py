@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -108,10 +109,10 @@ def format_of(data: str | Path) -> Format:
     """The format of the data, by its name and the names of its files. None is read. A folder for anything else."""
     path = Path(data)
     if path.is_dir():
-        if (path / PREPARED_NAME).is_file():
+        names = {name for name in (PREPARED_NAME, SPLITS_FILE, *SAVED_FILES) if os.access(path / name, os.R_OK)}
+        if PREPARED_NAME in names:
             return "prepared"
-        is_saved = (path / SPLITS_FILE).is_file() or all((path / name).is_file() for name in SAVED_FILES)
-        return "saved" if is_saved else "folder"
+        return "saved" if SPLITS_FILE in names or names.issuperset(SAVED_FILES) else "folder"
     if path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS):
         return "table"
     return "npz" if path.suffix.lower() == ".npz" else "folder"
@@ -119,7 +120,7 @@ def format_of(data: str | Path) -> Format:
 
 def display_name(data: str) -> str:
     """The last part of a path, with the one before it if the last is only a split: `animals`, `animals/train`."""
-    path = Path(data)
+    path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
     return f"{path.parent.name}/{path.name}".lstrip("/") if split_called(path.stem) else path.name
 
 
@@ -127,7 +128,7 @@ def run_name(data: str) -> str:
     """The same as a name for a folder, without the ending of a file: `animals`, `animals-train`."""
     path = Path(data)
     has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", PREPARED_ENDING)
-    return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-")
+    return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-") or "data"
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:

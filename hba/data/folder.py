@@ -1,16 +1,18 @@
 """Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
 
+import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from hba.data.labels import SPLITS, split_called
+from hba.data.labels import SPLITS, composed, split_called
 from hba.data.pool import FileItems, Part, Source, source_of
-from hba.data.reading import SkippedFile, image_endings
+from hba.data.reading import SkippedFile, why_unread
 from hba.errors import DataError
 from hba.utils.files import LOCK_NAME, RUNS
+from hba.utils.text import counted
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
 """Files that operating systems put into folders, besides hidden files; in lower case."""
@@ -33,40 +35,41 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
 
 
 def _source(folder: Path, found: Mapping[str, Path]) -> Source:
-    beside = [] if found["train"] == folder else sorted(set(subfolders(folder)) - set(found.values()))
-    parts = {role: partial(_part, path, beside if role == "train" else ()) for role, path in found.items()}
+    around = None if found["train"] == folder else folder
+    parts = {role: partial(_part, path, around if role == "train" else None) for role, path in found.items()}
     if "test" in found and (unknown := _not_in(found["train"], found["test"])):
         # Before a search, which does not look at test images.
         raise DataError(f"{unknown} holds images of a class that the training images do not have; rename or remove it")
     return source_of(folder, parts)
 
 
-def _part(folder: Path, beside: Sequence[Path]) -> Part:
-    """The images of one split. beside: folders whose images are reported as unused."""
+def _part(folder: Path, around: Path | None) -> Part:
+    """The images of one split. around: a folder of splits, in which all other files are reported as unused."""
+    beside = [] if around is None else sorted(set(subfolders(around)) - set(find_splits(around).values()))
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
     unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
-    loose = [path for name in sorted(next(_walk(folder))[2]) if _is_image(path := folder / name)]
-    unused += [SkippedFile(str(path), "not in the folder of a class") for path in loose]
-    class_folders: list[Path] = []
-    empty: list[Path] = []
+    unused += [other for one in beside for other in files_in(one)[1]]
+    loose = sorted(place / name for place in filter(None, (folder, around)) for name in next(_walk(place))[2])
+    unused += [SkippedFile(str(path), why_unread(path) or "not in the folder of a class") for path in loose]
+    class_names: list[str] = []
     for class_folder in subfolders(folder):
-        files, others = files_in(class_folder)
-        (class_folders if files or others else empty).append(class_folder)
+        (files, others), name = files_in(class_folder), composed(class_folder.name)
+        class_names += [name] if files or others else []
         paths += files
-        names += [(class_folder.name,)] * len(files)
-        unused += others
+        names += [(name,)] * len(files)
+        unused += others if files or others else [SkippedFile(str(class_folder), "an empty folder")]
     if not paths:
-        but = f", but {unused[0].path}" if unused else ""
-        raise DataError(f"{folder} holds no images in folders of classes{but}; make a sub-folder for each class")
-    unused += [SkippedFile(str(path), "an empty folder") for path in empty]
-    return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(path.name for path in class_folders))
+        but = f"; of {counted(len(unused), 'other file')}, {unused[0].path}: {unused[0].reason}" if unused else ""
+        remedy = "" if class_names else "; make a sub-folder for each class"
+        raise DataError(f"{folder} holds no images in folders of classes{but}{remedy}")
+    return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(dict.fromkeys(class_names)))
 
 
 def _not_in(train: Path, test: Path) -> Path | None:
     """The first folder of a class with images that has none of its name among the training images."""
-    names = {path.name for path in subfolders(train)}
-    return next((path for path in subfolders(test) if path.name not in names and files_in(path)[0]), None)
+    names = {composed(path.name) for path in subfolders(train)}
+    return next((path for path in subfolders(test) if composed(path.name) not in names and files_in(path)[0]), None)
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -77,32 +80,35 @@ def subfolders(folder: Path) -> list[Path]:
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
     """The images in the folder and its sub-folders, sorted, and all other files except clutter."""
     found = sorted(place / name for place, _, names in _walk(folder) for name in names)
-    others = [path for path in found if not _is_image(path)]
-    reason = "its ending is not that of an image"
-    return [path for path in found if _is_image(path)], [SkippedFile(str(path), reason) for path in others]
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in image_endings()
+    others = [SkippedFile(str(path), why) for path in found if (why := why_unread(path))]
+    return [path for path in found if not why_unread(path)], others
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk through folders like os.walk, without clutter and runs.
+    """Walk through folders like os.walk, also through linked ones, without clutter and runs.
 
-    A folder is skipped as a run if it holds a run's lock, or if it is called `runs` and holds folders with one.
+    A folder is skipped as a run if it holds a run's lock, or if it is called `runs` and holds folders with one. A link
+    to a folder that it is in would have no end, so it is skipped too.
     """
 
     def refuse(error: OSError) -> NoReturn:
         raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
 
     def holds_runs(path: Path) -> bool:
-        return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
+        # What cannot be listed is refused when the walk gets there.
+        with contextlib.suppress(PermissionError):
+            return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
+        return False
 
-    for place, *found in os.walk(folder, onerror=refuse):
+    around = {folder: {one.resolve() for one in (folder, *folder.resolve().parents)}}
+    for name, *found in os.walk(folder, onerror=refuse, followlinks=True):
+        place = Path(name)
         for names in found:
             names[:] = [name for name in names if not (name.startswith(".") or name.lower() in CLUTTER)]
-        found[0][:] = [name for name in found[0] if not holds_runs(Path(place, name))]
-        yield Path(place), found[0], found[1]
+        inner = {name: (place / name).resolve() for name in found[0]}
+        found[0][:] = [name for name in inner if not (inner[name] in around[place] or holds_runs(place / name))]
+        around |= {place / name: {*around[place], inner[name]} for name in found[0]}
+        yield place, found[0], found[1]
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
@@ -113,11 +119,15 @@ def find_splits(folder: Path) -> dict[str, Path]:
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}
     splits = {role: path for path, role in reversed(named.items()) if role in SPLITS}
-    class_names = {path.name for path in subfolders(splits["train"])} if "train" in splits else set()
+    class_names = {composed(path.name) for path in subfolders(splits["train"])} if "train" in splits else set()
     if class_names:
         others = [path for path in children if path not in splits.values()]
         # A split whose name is not understood would be ignored silently.
-        unclear = [path for path in others if path in named or class_names & {child.name for child in subfolders(path)}]
+        unclear = [
+            path
+            for path in others
+            if path in named or class_names & {composed(child.name) for child in subfolders(path)}
+        ]
     else:
         splits = {"train": folder}
         # A single class may be called train: a vehicle.

@@ -5,8 +5,12 @@ Their dimensions distinguish the two, so no setting can contradict the labels. M
 """
 
 import functools
+import itertools
 import math
 import re
+import unicodedata
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -16,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.errors import DataError
+from hba.errors import DataError, HbaWarning
 
 SPLITS = ("train", "val", "test")
 _NAMES: Mapping[str, str] = {
@@ -108,6 +112,9 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     if tensor.shape[:1] != (n_images,) or not (is_matrix or (is_whole and tensor.ndim == 1)):
         rule = f"whole numbers, one for each of {n_images} images, or a matrix ({n_images}, classes) of 0 and 1"
         raise DataError(f"labels must be {rule}, got {tensor.dtype} of the shape {tuple(tensor.shape)}")
+    if is_matrix and tensor.dtype != torch.bool and n_images and bool((tensor.sum(dim=1) == 1).all()):
+        remedy = "give labels.argmax(1) for one class per image, or truth values (bool) for several labels"
+        raise DataError(f"labels have exactly one 1 in each row: {remedy}")
     return tensor.bool() if is_matrix else tensor.long()
 
 
@@ -146,7 +153,8 @@ def class_name(label: Any, where: str) -> str:
 
     DataError for a label that is empty or not a class. where: its place in messages, such as `row 7 of FILE`.
     """
-    name = label.strip() if isinstance(label, str) else ""
+    label = label.decode(errors="replace") if isinstance(label, bytes) else label
+    name = composed(label.strip()) if isinstance(label, str) else ""
     number = float(name) if WITH_POINT.fullmatch(name) else label
     if isinstance(label, bool | np.bool_):
         name = str(bool(label))
@@ -171,15 +179,28 @@ def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]
     return tuple(sorted({class_name(one, where) for one in parts}))
 
 
-def nearly_equal(names: Sequence[str]) -> tuple[str, str] | None:
-    """The first two names that differ only in case, spaces or leading zeros."""
-    seen: dict[str, str] = {}
+def composed(name: str) -> str:
+    """The name in Unicode's composed form (NFC): file systems and programs differ in how they write accents."""
+    return unicodedata.normalize("NFC", name)
+
+
+def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) -> None:
+    """HbaWarning with all names of classes that differ only in case, width, spaces, _, - or leading zeros, and, unless
+    images have several labels, with one that looks like several: all of its parts are (of) other classes too.
+    """
+    groups: dict[str, list[str]] = {}
     for name in names:
-        key = re.sub(r"^0+(?=\d+$)", "", "".join(name.casefold().split()))
-        if key in seen:
-            return seen[key], name
-        seen[key] = name
-    return None
+        key = re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
+        groups.setdefault(re.sub(r"(?<![\d.,])0+(?=\d)", "", key) or name, []).append(name)
+    if alike := [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]:
+        text = f"classes of {data} differ only in case, spaces or leading zeros: {', '.join(alike)}"
+        warnings.warn(f"{text}; rename those that are the same class", HbaWarning, stacklevel=2)
+    for separator in () if is_multi else (";", "|", ","):
+        parts = {name: {one.strip(" []'\"") for one in name.split(separator)} for name in names}
+        counts = Counter(itertools.chain(*parts.values()))
+        if lists := [name for name, own in parts.items() if len(own) > 1 and min(counts[one] for one in own) > 1]:
+            text = f"labels of {data} such as {lists[0]!r} look like several labels of an image"
+            warnings.warn(f"{text}; use --label-separator {separator!r}, without brackets", HbaWarning, stacklevel=2)
 
 
 def numbered(

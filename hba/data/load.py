@@ -13,9 +13,9 @@ from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.config import COLUMN_SETTINGS, PATH_SETTINGS, DataConfig, format_of, resolved_data
 from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
-from hba.data.labels import numbered
+from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
-from hba.data.pool import Pool, Source, most_left_out, too_many_broken
+from hba.data.pool import Pool, Source, reading, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -62,8 +62,7 @@ def find_source(config: DataConfig) -> Source:
     # `prepare` has recorded what it left out. A data set by name is complete, so it is not checked for broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
     skip_broken = of_kind.get(kind, config.skip_broken)
-    how: dict[str, Any] = {"image_size": config.stored_size, "levels": config.levels}
-    source = readers[kind]().map(lambda pool: replace(pool, most_broken=most_left_out(len(pool), skip_broken), **how))
+    source = readers[kind]().map(lambda pool: reading(pool, skip_broken, config.stored_size, config.levels))
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -111,7 +110,8 @@ def load_evaluation_data(
     splits = split(source, None, None, config.split_seed)
     train = take_training(source, splits.available, config.train_size, config.split_seed)
     splits.available.check_levels()
-    how: dict[str, Any] = {"not_images": source.train.unused, "facts": source.facts}
+    val_unused = source.val.unused if with_val and source.val is not None else ()
+    how: dict[str, Any] = {"not_images": (*source.train.unused, *val_unused), "facts": source.facts}
     if config.data in TORCHVISION:
         # Opening it reads its images.
         test = LazySplit(lambda: _read(splits.test(), config))
@@ -202,6 +202,7 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     is_named = own.names is not None and len(own.names) >= n_classes and not own.is_changed
     names: Sequence[object] = own.names[:n_classes] if is_named and own.names else range(n_classes)
     name = type(datasets[0]).__name__
+    warn_of_names([*map(str, names)], name)
     images = [part.images.numpy() for part in parts]
     pools = [replace(in_memory(*pair, name), image_size=size) for pair in zip(images, labels, strict=True)]
     return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])
@@ -230,4 +231,4 @@ def _names_of(dataset: Any, n_classes: int) -> _Names:
     names = getattr(dataset, "classes", None)
     is_changed = getattr(dataset, "target_transform", None) is not None
     has_names = isinstance(names, list | tuple) and len(names) >= n_classes
-    return _Names([*map(str, names or ())] if has_names else None, is_changed)
+    return _Names([composed(str(one)) for one in names or ()] if has_names else None, is_changed)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from hba.data.images import Batch, Colors, Images, OnRead, mean_and_std
-from hba.data.pool import Pool, broken_image
+from hba.data.pool import Pool, too_many_broken
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import local_shard
 from hba.distributed.process_info import size
@@ -152,7 +152,7 @@ class StreamedImages(Images):
                 results = iter(loader)
             for part, (images, broken) in zip(parts, results, strict=True):
                 if broken:
-                    raise broken_image(broken[0][1])
+                    raise too_many_broken([broken[0][1]], len(images), len(self))
                 yield images.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
         finally:
             # The traceback of an error would keep the processes alive.

@@ -2,12 +2,13 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch.utils.data import Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory, picture
@@ -109,7 +110,7 @@ def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None
     n_val, train, several = len(labels) - len(pools["train"]), pools["train"], is_multi_label(labels)
     counts = labels.sum(axis=0) if several else np.bincount(labels, minlength=len(class_names))
     places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
-    sides = [side for number in train.numbers[places].tolist() if (side := _side(train, number))]
+    sides = [side for number in train.numbers[places].tolist() if (side := _if_readable(train.items.side, number))]
     if isinstance(data, tuple | list | Dataset):
         # In the pool, they already have the requested size.
         raw: Any = data[0] if is_pair(data) else data
@@ -133,16 +134,15 @@ def _pool_of(images: Any) -> Pool:
     return in_memory(images.images.cpu().numpy(), images.labels.cpu().numpy(), "the images in memory")
 
 
-def _side(pool: Pool, number: int) -> int | None:
+def _if_readable(read: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function returns; None for an image that cannot be read."""
     with contextlib.suppress(DataError):
-        return pool.items.side(number)
+        return read(*arguments)
     return None
 
 
-def _small(pool: Pool, number: int) -> np.ndarray | None:
-    with contextlib.suppress(DataError):
-        return pool.items.read(number, SMALL, pool.levels).numpy()
-    return None
+def _small(pool: Pool, number: int) -> Any:
+    return _if_readable(pool.items.read, number, SMALL, pool.levels)
 
 
 def _size(pool: Pool, number: int) -> int | None:
@@ -172,7 +172,7 @@ def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:
                 continue
             # Hashes are short, and broken files may be equal without being copies of an image.
             small, others_small = _small(pool, number), _small(other_pool, other)
-            if small is not None and others_small is not None and np.array_equal(small, others_small):
+            if small is not None and others_small is not None and torch.equal(small, others_small):
                 names = pool.items.name(number), other_pool.items.name(other)
                 found.append((*names, "two splits" if label == other_label else "two classes"))
     return found

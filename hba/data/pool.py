@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,10 +16,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from hba.data.images import LabelledImages, OnRead
-from hba.data.labels import is_multi_label, nearly_equal, numbered
+from hba.data.labels import composed, is_multi_label, numbered, warn_of_names
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
-from hba.data.reading import Levels, SkippedFile, is_deep, opened, read_image, to_8_bits
-from hba.errors import DataError, HbaWarning
+from hba.data.reading import Levels, SkippedFile, is_deep, is_unread_image, opened, read_image, to_8_bits
+from hba.errors import DataError
 from hba.utils.text import first_of
 
 N_READERS = 8
@@ -97,7 +96,7 @@ class FileItems(Items):
     def known_as(self, number: int) -> str:
         """Class and name, by which the images of a search are recognized later."""
         below = Path(os.fsdecode(self.names[number]))
-        return f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
+        return composed(f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix())
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         return read_image(self.file(number), image_size, levels)
@@ -206,8 +205,7 @@ class Pool(Dataset[ReadPart]):
             for start, (images, broken) in zip(starts, parts, strict=True):
                 lost += [item for _, item in broken]
                 if len(lost) > self.most_broken:
-                    n_read = start + len(images)
-                    raise too_many_broken(lost, n_read, len(self)) if self.most_broken else broken_image(lost[0])
+                    raise too_many_broken(lost, start + len(images), len(self))
                 yield start, images, {start + place: item for place, item in broken}
                 if on_read is not None:
                     on_read(start + len(images), len(self))
@@ -285,9 +283,12 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     names = trained.class_names or tuple(sorted({name for of_image in trained.names for name in of_image}))
     if len(names) < 2:
         raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")
-    if pair := nearly_equal(names):
-        text = f"the classes {pair[0]!r} and {pair[1]!r} of {data} differ only in case, spaces or leading zeros"
-        warnings.warn(f"{text}; rename one if they are the same class", HbaWarning, stacklevel=2)
+    warn_of_names(names, data, is_multi)
+    if is_multi and all(len(of_image) == 1 for of_image in trained.names):
+        rule = "images with several labels must have any number of them"
+        raise DataError(
+            f"{rule}, but those of {data} have exactly one each, as for one-hot labels; give its number or name"
+        )
 
     def pool(role: str) -> Pool:
         part = trained if role == "train" else parts[role]()
@@ -306,12 +307,18 @@ def most_left_out(n_images: int, skip_broken: bool | None) -> int:
     return n_images if skip_broken else 0
 
 
+def reading(pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None) -> Pool:
+    """The pool with settings. DataError if more images are of unread formats than may be left out."""
+    unread = [item for item in pool.unused if is_unread_image(item.path)]
+    n_images = len(pool) + len(unread)
+    most = most_left_out(n_images, skip_broken)
+    if len(unread) > most:
+        raise too_many_broken(unread, n_images, n_images)
+    return replace(pool, image_size=image_size, levels=levels, most_broken=most - len(unread))
+
+
 def too_many_broken(lost: Sequence[SkippedFile], n_read: int, n_images: int) -> DataError:
     """The error for `lost` images among the first n_read of n_images."""
     read = f"{n_images:,} images" if n_read == n_images else f"the first {n_read:,} of {n_images:,} images"
     named = first_of([f"{item.path} ({item.reason})" for item in lost])
     return DataError(f"cannot read {len(lost):,} of {read}: {named}; mend or remove them, or use --skip-broken")
-
-
-def broken_image(item: SkippedFile) -> DataError:
-    return DataError(f"cannot read the image {item.path} ({item.reason}); mend or remove it, or use --skip-broken")

@@ -3,9 +3,12 @@
 import contextlib
 import csv
 import functools
+import importlib
 import io
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +22,11 @@ from hba.utils.files import open_regular, reason_of, write_text
 
 NOT_READ = frozenset({"EPS"})
 """Formats that Pillow passes to another program: Ghostscript would run the code in an EPS file."""
+UNREAD = re.compile(r"\.(heic|heif|hif|jxl|svg|eps|dcm|nii|exr|hdr|svs|ndpi|dng|cr2|cr3|nef|arw|raf|orf|rw2)")
+"""Endings of images in formats that Pillow does not read."""
+JPEG_SCALE = 8
+"""A JPEG may be decoded at a reduced size of at least this many times the requested one (docs/data.md)."""
+MOST_BYTES = 800_000_000  # of an image while it is read
 LEFT_OUT_NAME = "left_out.csv"
 TO_PIXELS: Mapping[str, Callable[[Any], Any]] = {
     "L;2": lambda level: 85 * level,
@@ -58,6 +66,8 @@ def printable(name: str) -> str:
 def formats() -> tuple[str, ...]:
     """Names of the image formats that are read, as in Pillow and in its order."""
     Image.init()
+    if find_spec("pillow_heif") is not None:
+        importlib.import_module("pillow_heif").register_heif_opener()
     # Pillow logs what it then raises; without a handler, Python would print it.
     logging.getLogger("PIL").addHandler(logging.NullHandler())
     return tuple(name for name in Image.ID if name not in NOT_READ)
@@ -66,7 +76,28 @@ def formats() -> tuple[str, ...]:
 @functools.cache
 def image_endings() -> frozenset[str]:
     """File endings of all formats that are read, such as .png, in lower case."""
-    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in formats())
+    known = formats()
+    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in known)
+
+
+def why_unread(path: str | Path) -> str | None:
+    """Why a file is not read, if its ending is not that of an image; None for another file."""
+    ending = Path(path).suffix.lower()
+    if ending in image_endings():
+        return None
+    more = ", or pip install pillow-heif" if ending in (".heic", ".heif", ".hif") else ""
+    remedy = f"{ending[1:].upper()} is not read; convert it to JPEG{more}"
+    return remedy if UNREAD.fullmatch(ending) else "its ending is not that of an image"
+
+
+def is_unread_image(path: str | Path) -> bool:
+    """Whether a file is an image that is not read: of an unread format, or without an ending."""
+    ending = Path(path).suffix.lower()
+    if ending:
+        return ending not in image_endings() and UNREAD.fullmatch(ending) is not None
+    with contextlib.suppress(DataError), opened(Path(path)):
+        return True
+    return False
 
 
 @contextlib.contextmanager
@@ -74,21 +105,32 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
     """Open an image, and read only its header. file: its path or its content.
 
     draft: side in pixels to which a JPEG may be reduced while it is decoded. Any exception inside becomes a DataError
-    with the reason in a few words: Pillow's readers raise exceptions of any kind for damaged files.
+    with the reason in a few words: Pillow's readers raise exceptions of any kind for damaged files. So do images whose
+    pixels would take more than MOST_BYTES.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
+            check_size(image.size, image.mode)
             if image.format == "PNG" and (level := image.info.get("transparency")) is not None:
                 to_pixels = TO_PIXELS.get(str(image.tile[0].args), lambda same: same)
                 image.info["transparency"] = to_pixels(level)
             yield image
     except UnidentifiedImageError:
-        raise DataError("it is not an image of a format that is read") from None
+        unread = isinstance(file, Path) and why_unread(file)
+        raise DataError(unread or "it is not an image of a format that is read") from None
     except Exception as error:
-        raise DataError(reason_of(error)) from None
+        remedy = "; reduce or crop it" if isinstance(error, Image.DecompressionBombError) else ""
+        raise DataError(f"{reason_of(error)}{remedy}") from None
+
+
+def check_size(size: tuple[int, int], mode: str = "RGB") -> None:
+    """DataError for an image that would take more than MOST_BYTES: 9 per pixel, and 18 if its colors are converted."""
+    most = MOST_BYTES // (9 if mode in ("RGB", "L", "1") else 18)
+    if size[0] * size[1] > most:
+        raise DataError(f"{size[0]:,} x {size[1]:,} pixels are more than {most / 1e6:.0f} million; reduce or crop it")
 
 
 def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
@@ -96,7 +138,7 @@ def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None
 
     Transparent pixels are put on white; grey and palette images become RGB. DataError, the reason only, if unreadable.
     """
-    with opened(file, draft=2 * image_size) as image:
+    with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return fitted(image, image_size, levels)
 
@@ -113,7 +155,7 @@ def load_image(path: str | Path, image_size: int | None = None, levels: Levels |
             return TF.to_pil_image(read_image(Path(path), image_size, levels))
         with opened(Path(path)) as image:
             ImageOps.exif_transpose(image, in_place=True)
-            return in_rgb(image, levels)
+            return in_rgb(image, levels).copy()
     except DataError as error:
         raise DataError(f"cannot read the image {path} ({error})") from None
 
@@ -128,16 +170,13 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
     if image.has_transparency_data:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """An upright Pillow image as read_image returns it."""
-    image = in_rgb(image, levels)
-    width, height = image.size
-    scale = image_size / min(width, height)
-    size = [max(image_size, round(height * scale)), max(image_size, round(width * scale))]
-    pixels = TF.pil_to_tensor(TF.resize(image, size, antialias=True))
+    """An upright Pillow image as read_image returns it: by torchvision's Resize and CenterCrop."""
+    check_size((image_size, image_size * max(image.size) // min(image.size)))
+    pixels = TF.pil_to_tensor(TF.resize(in_rgb(image, levels), [image_size], antialias=True))
     return TF.center_crop(pixels, [image_size, image_size])
 
 
@@ -160,4 +199,8 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
         found = f"got {values.min():.7g} to {values.max():.7g}"
         remedy = "give those that become black and white with --levels LOW,HIGH"
         raise DataError(f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}")
-    return ((values.astype(np.float64) - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
+    scaled = values.astype(np.float64)
+    # In place, for the memory of large images.
+    scaled -= low
+    scaled *= 255 / (high - low)
+    return scaled.round(out=scaled).clip(0, 255, out=scaled).astype(np.uint8)

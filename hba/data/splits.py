@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hba.data.labels import is_multi_label
+from hba.data.labels import composed, is_multi_label
 from hba.data.pool import Pool, Source
 from hba.errors import DataError
 from hba.utils.files import read_text, reason_of
@@ -149,7 +149,7 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
         raise DataError(f"cannot read the list of classes {listed_in} ({reason_of(error)}); {remedy}") from None
     by_text = {str(number): number for number in range(len(source.class_names))}
     by_text |= {name: number for number, name in enumerate(source.class_names)}
-    lines = [line for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines()) if line]
+    lines = [composed(line) for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines()) if line]
     if unknown := [line for line in lines if line not in by_text]:
         known = f"names such as {source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
         raise DataError(f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have {known}")

@@ -1,9 +1,11 @@
 """Images in rows: a CSV or Parquet table of image files, or a folder that the library `datasets` has saved."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hba.data.labels import classes_of, split_called, split_role
+from hba.data.labels import classes_of, composed, split_called, split_role
 from hba.data.pool import FileItems, Part, Source, most_left_out, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
@@ -40,7 +42,8 @@ SPLITS_FILE = "dataset_dict.json"
 def find_column(role: Role, columns: Columns, there: Sequence[str], data: object) -> str:
     """The column that was given, or the one with a usual name. DataError if there is none, or several."""
     given = columns[role]
-    found = [name for name in there if (name == given if given else name.strip().casefold() in NAMES[role])]
+    usual, wanted = NAMES[role], composed(given or "")
+    found = [name for name in there if (composed(name) == wanted if given else name.strip().casefold() in usual)]
     if len(found) == 1:
         return found[0]
     meant = f"column {given!r}{did_you_mean(given, there)}" if given else f"single column called {NAMES[role][0]}"
@@ -75,9 +78,12 @@ def table_source(
     for number, named, cell, role in zip(table.index, table[path], table[label], roles, strict=True):
         where = f"row {number} of {file}"
         given = str(named) if isinstance(named, int) else named
+        if isinstance(given, dict | bytes):
+            remedy = f"datasets.load_dataset('parquet', data_files={str(file)!r}).save_to_disk(DIR)"
+            raise DataError(f"{file} must hold paths, but has images in {path!r}; use {remedy} and give DIR")
         if not (isinstance(given, str) and isinstance(role, str)):
             raise DataError(f"{where} has no text as {path!r} or {split!r}: fill it, or remove the row")
-        place = Path(os.path.normpath(folder / f"{given}{ending}"))
+        place = Path(os.path.normpath(folder / composed(f"{given}{ending}")))
         if any(place in part for part in parts.values()):
             # The image could be in training and test.
             raise DataError(f"{where} has {given!r}, which an earlier row has too: keep one")
@@ -102,18 +108,30 @@ def _read(file: Path) -> Any:
             table = pandas.read_parquet(file).reset_index(drop=True)
         else:
             with file.open(encoding="utf-8-sig") as opened:
-                first = opened.readline()
+                skipped = itertools.takewhile(lambda line: not line.strip() or line.startswith("#"), opened)
+                n_skipped = len([*skipped])
+                opened.seek(0)
+                first = "".join(itertools.islice(opened, n_skipped, n_skipped + 1))
             separator = next((one for one in SEPARATORS if one in first), ",")
             if named := re.fullmatch(r"sep=(.)\s*", first, re.IGNORECASE):
                 # The first line of a spreadsheet's file may name the separator.
-                n_skipped, separator = 1, named[1]
+                n_skipped, separator = n_skipped + 1, named[1]
             lines = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True, "skip_blank_lines": False}
             lines["skiprows"] = n_skipped
             cells = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-            table = pandas.read_csv(file, **lines, **cells).dropna(how="all")
+            table = pandas.read_csv(file, **lines, **cells)
+            if not isinstance(table.index, pandas.RangeIndex):
+                # For rows with more fields than names, pandas has taken the first ones for an index.
+                names, fields = table.columns, table.reset_index()
+                if fields.iloc[:, len(names) :].notna().any(axis=None):
+                    raise DataError(f"its rows have {fields.shape[1]} fields, but its first line names {len(names)}")
+                table = fields.iloc[:, : len(names)].set_axis(names, axis=1)
+            table = table.dropna(how="all")
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
-        raise DataError(f"cannot read the table {file} ({reason_of(error)}); save it again, as UTF-8") from None
+        raise DataError(
+            f"cannot read the table {file} ({reason_of(error)}); mend it, or save it again, as UTF-8"
+        ) from None
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
@@ -125,6 +143,7 @@ def _part(
     file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | None, fact: str, is_multi: bool
 ) -> Part:
     """The images of one split, sorted by class and path. DataError for missing ones, unless they may be left out."""
+    part = {_existing(path): names for path, names in part.items()}
     paths = sorted(part, key=lambda path: (part[path], path.parts))
     found = [path for path in paths if path.is_file()]
     missing = [str(path) for path in sorted({*paths} - {*found})]
@@ -138,6 +157,12 @@ def _part(
     items = FileItems.of(folder, found, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
     return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
+
+
+def _existing(path: Path) -> Path:
+    """The file of that name, whose accents may be written in any of Unicode's forms; if there is none, the path."""
+    forms = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
+    return next((place for place in (path, *forms) if place.is_file()), path)
 
 
 def saved_source(folder: Path, columns: Columns, separator: str | None = None) -> Source:
@@ -200,7 +225,7 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
 
     image = find("path", datasets.Image, ())
     label = find("label", datasets.ClassLabel, [name for name in features if name != image])
-    values, own = dataset.select_columns([label])[:][label], tuple(getattr(inner[label], "names", ()))
+    values, own = dataset.select_columns([label])[:][label], tuple(map(composed, getattr(inner[label], "names", ())))
     is_list = inner[label] is not features[label]
     if is_list and separator is not None:
         raise DataError(f"column {label!r} of {folder} has lists of labels; omit --label-separator")

@@ -1,16 +1,19 @@
 """Folders: which files are images, which folders are splits, and what is refused."""
 
+import errno
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from hba.data.config import display_name, format_of, run_name
+from hba.data.config import DataConfig, display_name, format_of, run_name
 from hba.data.folder import find_splits, folder_source
 from hba.data.images import LabelledImages
+from hba.data.load import find_source
 from hba.data.pool import Pool
 from hba.errors import DataError
 
@@ -72,8 +75,56 @@ def test_which_files_count(tmp_path: Path) -> None:
     train = source.train
     assert files_of(train) == [*names, "link.png", "x.png"]
     left_out = {Path(item.path).name for item in train.unused}
-    assert left_out == {"labels.csv", "png", "loose.png", "to sort"}
+    assert left_out == {"notes.txt", "labels.csv", "png", "loose.png", "to sort"}
     assert all(item.reason for item in train.unused)
+
+
+def test_linked_folders_are_followed_to_their_end(tmp_path: Path) -> None:
+    folder, other = folder_with(tmp_path / "a", "cat/1.png", "dog/2.png"), folder_with(tmp_path / "b", "cat/3.png")
+    (folder / "cat" / "more").symlink_to(other)
+    (other / "back").symlink_to(folder / "cat")
+    for name, target in (("up", folder), ("self", folder / "dog"), ("root", Path("/"))):
+        (folder / "dog" / name).symlink_to(target)
+    (folder / "emu").symlink_to(folder_with(tmp_path / "c", "4.png"))
+    train = folder_source(folder).train
+    assert (files_of(train), train.unused) == (["1.png", "3.png", "2.png", "4.png"], ())
+
+
+def test_images_of_formats_that_are_not_read_count_as_broken(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, *(f"{name}/{number}.png" for name in ("cat", "dog") for number in range(10)))
+    for name in ("1.heic", "2.NEF", "no ending", "3.txt", "4.xml"):
+        (folder / "cat" / name).write_bytes((folder / "cat" / "1.png").read_bytes())
+    config = DataConfig(data=str(folder), skip_broken=False)
+    with pytest.raises(DataError, match="3 of 23 images"):
+        find_source(config.model_copy(update={"skip_broken": False}))
+    pool = find_source(config.model_copy(update={"skip_broken": None})).train
+    assert (len(pool), len(pool.unused), pool.most_broken) == (20, 5, 2)
+    assert "JPEG" in next(item.reason for item in pool.unused if item.path.endswith(".heic"))
+    for path in folder.rglob("*.png"):
+        path.rename(path.with_suffix(".heic"))
+    assert "JPEG" in refusal(folder)
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, scan, exists = folder_with(tmp_path, "cat/1.png", "dog/1.png") / "dog", os.scandir, Path.exists
+
+    def denied(function: Any, path: Any) -> Any:
+        if closed in (Path(path), Path(path).parent):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return function(path)
+
+    monkeypatch.setattr(os, "scandir", partial(denied, scan))
+    monkeypatch.setattr(Path, "exists", lambda path: denied(exists, path))
+    assert f"{closed} (Permission denied); make it readable" in refusal(tmp_path)
+
+
+def test_a_name_is_the_same_in_all_forms_of_unicode(tmp_path: Path) -> None:
+    one, other = "caf\u00e9", "cafe\u0301"
+    folder_with(tmp_path, f"train/{one}/1.png", "train/b/1.png", f"train/{other}/2.png", f"test/{other}/3.png")
+    source = folder_source(tmp_path)
+    assert source.class_names == ("b", one)
+    assert source.test is not None
+    assert (source.train.labels.tolist(), source.test().labels.tolist()) == ([0, 1, 1], [1])
 
 
 BROKEN = {
@@ -147,7 +198,14 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Pat
 def test_formats_and_names_of_data() -> None:
     formats = {"a.csv": "table", "a.TSV": "table", "a.parquet": "table", "a.pq": "table", "a.npz": "npz", "a": "folder"}
     assert {name: format_of(name) for name in formats} == formats
-    for data, display, run in (("/a/pets/test.csv", "pets/test.csv", "pets-test"), ("/a/v1.0", "v1.0", "v1.0")):
+    here = Path.cwd()
+    for data, display, run in (
+        ("/a/pets/test.csv", "pets/test.csv", "pets-test"),
+        ("/a/v1.0", "v1.0", "v1.0"),
+        (".", here.name, here.name),
+        ("./..", here.parent.name, here.parent.name),
+        ("/", "", "data"),
+    ):
         assert (display_name(data), run_name(data)) == (display, run)
 
 

@@ -62,6 +62,7 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         (LABELS.float(), "float32"),
         (["cat"] * 6, "text"),
         (MATRIX * 2, "0 and 1"),
+        (torch.eye(2)[LABELS], "argmax"),
     ):
         refused(named, lambda labels=labels: LabelledImages(BYTES, labels))
 

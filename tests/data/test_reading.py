@@ -15,7 +15,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import hba
-from hba.data.reading import fitted, read_image
+from hba.data.arrays import from_dataset
+from hba.data.reading import JPEG_SCALE, fitted, opened, read_image
 from hba.errors import DataError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -83,27 +84,50 @@ LEVELS = {"a": 20, "b": 90, "c": 160, "d": 230}
     ("orientation", "seen"),
     [(1, "abcd"), (2, "badc"), (3, "dcba"), (4, "cdab"), (5, "acbd"), (6, "cadb"), (7, "dbca"), (8, "bdac")],
 )
-@pytest.mark.parametrize("ending", ["jpg", "png"])
-def test_a_photo_stands_upright_as_its_exif_orientation_says(
-    tmp_path: Path, orientation: int, seen: str, ending: str
-) -> None:
+def test_a_photo_stands_upright_as_its_exif_orientation_says(tmp_path: Path, orientation: int, seen: str) -> None:
     quarters = np.array([[LEVELS["a"], LEVELS["b"]], [LEVELS["c"], LEVELS["d"]]], dtype=np.uint8)
     exif = Image.Exif()
     exif[0x0112] = orientation
-    path = save(tmp_path / f"photo.{ending}", Image.fromarray(quarters.repeat(16, 0).repeat(16, 1)), exif=exif)
-    middle = read_image(path, 32)[0, 8::16, 8::16].flatten().tolist()
-    assert middle == pytest.approx([LEVELS[quarter] for quarter in seen], abs=3)
+    for ending in ("jpg", "png"):
+        path = save(tmp_path / f"photo.{ending}", Image.fromarray(quarters.repeat(16, 0).repeat(16, 1)), exif=exif)
+        middle = read_image(path, 32)[0, 8::16, 8::16].flatten().tolist()
+        assert middle == pytest.approx([LEVELS[quarter] for quarter in seen], abs=3)
+        for loaded in (Image.open(path), Image.open(path).convert("RGB")):
+            assert torch.equal(from_dataset([(loaded, 0)], image_size=32).images[0], read_image(path, 32))
 
 
-@pytest.mark.parametrize("size", [(30, 10), (10, 30), (33, 20), (7, 100), (1, 40), (8, 8), (501, 500)])
-def test_the_shorter_side_is_resized_as_by_pil_and_the_middle_is_left(tmp_path: Path, size: tuple[int, int]) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    found = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 16)
-    width, height = (max(16, round(side * 16 / min(size))) for side in size)
-    resized = Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - 16) / 2), round((height - 16) / 2)
-    expected = np.asarray(resized.crop((left, top, left + 16, top + 16)))
-    assert np.array_equal(found.permute(1, 2, 0).numpy(), expected)
+def test_the_shorter_side_is_resized_and_the_middle_is_left_as_by_torchvision(tmp_path: Path) -> None:
+    documented = v2.Compose([v2.Resize(16), v2.CenterCrop(16), v2.PILToTensor()])
+    for size in ((30, 10), (10, 30), (33, 20), (7, 100), (1, 40), (8, 8), (501, 500), (43, 32)):
+        pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+        found = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 16)
+        assert torch.equal(found, documented(Image.fromarray(pixels))), size
+
+
+def test_large_jpegs_are_decoded_at_a_reduced_size_to_the_same_levels(tmp_path: Path) -> None:
+    y, x = np.mgrid[:1200, :1600]
+    waves = 127 + 60 * np.sin(x / 90) + 50 * np.cos(y / 55) + np.random.default_rng(0).normal(0, 8, x.shape)
+    photo = Image.fromarray(waves.clip(0, 255).astype(np.uint8)).convert("RGB")
+    path = save(tmp_path / "a.jpg", photo, quality=90)
+    documented = v2.Compose([v2.Resize(64), v2.CenterCrop(64), v2.PILToTensor()])
+    assert (read_image(path, 64).int() - documented(Image.open(path)).int()).abs().max() <= 1
+    with opened(path, draft=JPEG_SCALE * 64) as image:
+        assert image.size == (800, 600)
+
+
+def test_images_that_need_too_much_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = save(tmp_path / "long.png", Image.new("L", (200_000, 8)))
+    large = save(tmp_path / "large.png", Image.new("RGBA", (300, 200)))
+    assert read_image(long, 8).shape == (3, 8, 8)
+    with pytest.raises(DataError, match="crop"):
+        read_image(long, 64)
+    monkeypatch.setattr("hba.data.reading.MOST_BYTES", 18 * 300 * 200)
+    assert read_image(large, 8).shape == (3, 8, 8)
+    monkeypatch.setattr("hba.data.reading.MOST_BYTES", 18 * 300 * 200 - 1)
+    for limit in (None, 20_000):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        with pytest.raises(DataError, match="reduce"):
+            read_image(large, 8)
 
 
 def png_with_transparent_color(path: Path, rows: np.ndarray, bits: int, color: tuple[int, ...]) -> Path:

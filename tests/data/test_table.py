@@ -71,6 +71,8 @@ def test_these_tables_are_read_alike(place: Path) -> None:
         "absolute.csv": csv_of([(place / path, label) for path, label in ROWS]),
         "round.csv": csv_of([(f"x/../{path}", label) for path, label in ROWS]),
         "excel.csv": "sep=;\n" + csv_of(ROWS, "path;label", ";"),
+        "empty.csv": csv_of([(*row, "", "") for row in ROWS]),
+        "comments.csv": "# of 2026, all sites\n\n" + csv_of(ROWS),
         "other.csv": "sep=|\r\n" + csv_of(ROWS, "path|label", "|"),
     }.items():
         assert labels_of(written(place, content, name)) == expected, name
@@ -115,10 +117,16 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         (["cat", "dog", "Cat", "dog"], "'Cat' and 'cat'", 3),
         (["1", "2", "01", "2"], "'01' and '1'", 3),
         (["red fox", "dog", "redfox", "dog"], "'red fox' and 'redfox'", 3),
+        (["a b", "C", "a_b", "c"], "'C' and 'c', 'a b' and 'a_b'", 4),
+        (["caf\u00e9", "dog", "cafe\u0301", "dog"], None, 2),
+        (["cat", "dog", "cat;dog", "emu"], "--label-separator ';'", 4),
+        (["['cat']", "['dog']", "\"['cat', 'dog']\"", "emu"], "--label-separator ','", 4),
+        (["Nice, France", "Bonn, Germany"], None, 2),
         (["0", "1", "0.0", "1.0"], None, 2),
         (["1", "10", "100", "11"], None, 4),
     ):
-        data = written(place, csv_of(zip(paths, labels * 3, strict=True)))
+        rows = zip(paths, (labels * 6)[:12], strict=True)
+        data = written(place, csv_of([(path, one if one[0] == '"' else f'"{one}"') for path, one in rows]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert len(find_source(config_of(data)).class_names) == n_classes
@@ -142,6 +150,15 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
         Image.new("RGB", (8, 8)).save(place / f"{number}.png")
     assert labels_of(place / "numbers.parquet", image_ending=".png") == {"7.png": "a", "8.png": "b"}
     refused(place, "a.csv")
+
+
+def test_accents_of_paths_and_columns_may_have_another_form_than_files(place: Path) -> None:
+    rows = [(f"cafe\u0301 {path}", label) for path, label in ROWS]
+    for path, _ in ROWS:
+        (place / path).rename(place / f"caf\u00e9 {path}")
+    data = written(place, csv_of(rows, "path,cate\u0301gorie"))
+    found = labels_of(data, label_column="cat\u00e9gorie")
+    assert found == {f"caf\u00e9 {path}": label for path, label in ROWS}
 
 
 def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> None:
@@ -168,6 +185,8 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         (csv_of([*ROWS, (f"./{ROWS[0][0]}", "cat")]), "row 14"),
         (csv_of([(path, "cat") for path, _ in ROWS]), "two classes"),
         (csv_of(ROWS) + "00.png,cat,dog,emu\n", "a.csv"),
+        (csv_of([(number, *row) for number, row in enumerate(ROWS)]), "3 fields"),
+        (csv_of([(*row, "x") for row in ROWS]), "3 fields"),
     ):
         refused(written(place, content), named)
     refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
@@ -183,6 +202,8 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
         refused(place / "b.parquet", named, label_separator=separator)
     refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
+    saved(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(place / "d.parquet")
+    refused(place / "d.parquet", "save_to_disk")
 
 
 # Several labels of an image.
@@ -252,6 +273,8 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(tmp_path: Pat
 
 def test_saved_images_have_several_labels_by_lists_or_by_a_separator(tmp_path: Path) -> None:
     kind = datasets.ClassLabel(names=["b", "a"])
+    saved(tmp_path, datasets.Sequence(kind), [[0], [1]] * 8).save_to_disk(tmp_path / "one-hot")
+    refused(tmp_path / "one-hot", "exactly one")
     saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(tmp_path / "lists")
     saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(tmp_path / "texts")
     for name, classes, settings in (("lists", ("b", "a"), {}), ("texts", ("a", "b"), {"label_separator": ";"})):
@@ -333,6 +356,12 @@ def test_arrays_have_their_usual_names_and_shapes(tmp_path: Path) -> None:
         assert np.array_equal(pool.read().images.permute(0, 2, 3, 1).numpy(), expected)
 
 
+def test_labels_of_bytes_are_text(tmp_path: Path) -> None:
+    data = npz(tmp_path, images=noise(4, 8, 8), labels=np.array(["é", "b", "é", "b"]).astype(object).tolist())
+    coded = npz(tmp_path, images=noise(4, 8, 8), labels=np.char.encode(["é", "b", "é", "b"], "utf-8"))
+    assert find_source(config_of(coded)).class_names == find_source(config_of(data)).class_names == ("b", "é")
+
+
 def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> None:
     images = noise(20, 16, 16, 4)
     found = find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10))).train.take(np.array([0])).read()
@@ -354,6 +383,7 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path)
         ({"images": images, "labels": labels + 0.5}, "0.5"),
         ({"images": images, "labels": np.array([{}] * 20)}, "Object arrays"),
         ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
+        ({"images": images, "labels": np.eye(2, dtype=int)[labels]}, "one-hot"),
     ):
         refused(npz(tmp_path, **arrays), named)
     (tmp_path / "a.npz").write_bytes(npz(tmp_path, images=images, labels=labels).read_bytes()[:-5])
