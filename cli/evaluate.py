@@ -29,7 +29,16 @@ from hba.utils.text import counted
 
 from .help import SectionedCommand
 from .options import DATA, complete, given, number_option, path_option, schedule_argument, settings_options
-from .terminal import classes_line, console, json_option, operations_file_option, run_folder, say, table, trainings_kept
+from .terminal import (
+    classes_line,
+    console,
+    json_option,
+    operations_file_option,
+    print_table,
+    run_folder,
+    say,
+    trainings_kept,
+)
 
 HELP_WIDTH = 118
 
@@ -183,6 +192,8 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
 
 def print_errors(result: hba.EvaluationResult, measures: Iterable[Measure] = ("test_error",)) -> None:
     """Print a table of each known measure, and the verdict, or the warnings if there is no verdict."""
-    found = [table(*one) for measure in measures if (one := measured_table(result, measure)) is not None]
-    for text in (*found, *([str(result.verdict)] if result.verdict else result.warnings)):
+    for measure in measures:
+        if (found := measured_table(result, measure)) is not None:
+            print_table(*found)
+    for text in [str(result.verdict)] if result.verdict else result.warnings:
         console().print(text)

@@ -20,7 +20,7 @@ from hba.utils.devices import environment, find_device, version_of
 from hba.utils.imports import EXTRAS, install
 from hba.utils.text import as_markdown, counted, percent, unknown
 
-from .terminal import by_stage, console, json_option, operations_file_option, print_json, say, table
+from .terminal import by_stage, console, json_option, operations_file_option, print_json, print_table, say
 
 
 @click.command()
@@ -46,7 +46,7 @@ def models() -> None:
         shapes = (f"2x3x{size}x{size}", f"2x{n_classes}")
         known = "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
         rows.append((name, f"{parameters / 1e6:.2f} M", *shapes, known))
-    console().print(table(("name", "parameters", "input", "output", "--sharing"), rows))
+    print_table(("name", "parameters", "input", "output", "--sharing"), rows)
     say("Parameters are counted at 10 classes, at 1000 for 224x224. Input and output are for a batch of 2 images.")
     say(f"--sharing: `any` means any of {', '.join(SHARING)}.")
     say(f"--model also accepts any {', '.join(PATTERNS)}, and timm:<name> if timm is installed.")
@@ -65,7 +65,7 @@ def operations(space: str, markdown: bool) -> None:
     if markdown:
         say(as_markdown(("stage", *headings), [(stage, *cells) for stage, cells in rows]))
         return
-    console().print(table(headings, by_stage(rows), f"Search space {space}"))
+    print_table(headings, by_stage(rows), f"Search space {space}")
     say("sign: the magnitude is negated half of the time. nearest, bilinear: the interpolation between pixels.")
     say("fill: uncovered pixels get one color; in a search, the mean color of the training images.")
     limits = ", ".join(f"{limit} ({probability:.0%})" for limit, probability in enumerate(shown.count_probabilities))
@@ -112,10 +112,10 @@ def policies(name: str | None, as_json: bool) -> None:
             verdict = "{kind}, against {against}".format(**results["verdict_details"])
             error = percent(results["rows"][0]["mean"])
             cells = (schedule["name"], origin.get("dataset"), origin.get("model"), schedule["epochs"], error, verdict)
-            rows.append(map(str, cells))
-        console().print(table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows))
+            rows.append([*map(str, cells)])
+        print_table(("name", "dataset", "model", "epochs", "test error", "verdict"), rows)
         console().print("hba policies NAME prints the card of a schedule.")
-        console().print(table(("recipe", "trains with"), [(name, one.text) for name, one in RECIPES.items()]))
+        print_table(("recipe", "trains with"), [(name, one.text) for name, one in RECIPES.items()])
 
 
 def _print_card(name: str, as_json: bool) -> None:

@@ -17,11 +17,13 @@ from hba.data.reading import SkippedFile
 from hba.errors import DataError
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
+from hba.utils.text import counted
 
 from .evaluate import PrintsEvaluation
 from .help import SectionedCommand
+from .main import USER_ERROR
 from .options import DATA, SCHEDULE, complete, given, number_option, path_option, settings_options
-from .terminal import console, json_option, operations_file_option, print_json, run_folder, say, table, trainings_kept
+from .terminal import json_option, operations_file_option, print_json, print_table, run_folder, say, trainings_kept
 
 LIKELY = 0.5
 """Least probability of a label that an image has, if images have several labels."""
@@ -75,15 +77,17 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
 def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
     """Classify IMAGES, files or folders, with the network in RUN, and print the probabilities.
 
-    RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Images that cannot be read are left
-    out and listed.
+    RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Files that cannot be read are left
+    out and listed; if one of them is in IMAGES itself, the exit code is 2.
     """
-    network, left_out = hba.load_network(run), list[SkippedFile]()
-    files = [file for one in images for file in (files_in(one)[0] if one.is_dir() else [one])]
+    network, folders = hba.load_network(run), {one: files_in(one) for one in images if one.is_dir()}
+    files = [file for one in images for file in (folders[one][0] if one in folders else [one])]
+    left_out = [skipped for _, others in folders.values() for skipped in others]
     found = [pair for pairs in _predicted(network, files, left_out) for pair in pairs]
     if not found:
         why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
-        raise DataError(f"none of {len(files)} images can be read{why}; name image files, or folders with some")
+        n_files = len({*map(str, files), *(one.path for one in left_out)})
+        raise DataError(f"none of {counted(n_files, 'file')} can be read{why}; name image files, or folders with some")
     cells = [(str(file), *_cells(network, row)) for file, row in found]
     if as_json:
         printed = [
@@ -91,10 +95,12 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
             for (image, name, *_), (_, row) in zip(cells, found, strict=True)
         ]
         print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
-        return
-    console().print(table(("image", "class", "probability", "next best"), cells))
-    for one in left_out:
-        say(f"left out: {one.path} ({one.reason})", err=True)
+    else:
+        print_table(("image", "class", "probability", "next best"), cells)
+        for one in left_out:
+            say(f"left out: {one.path} ({one.reason})", err=True)
+    if {one.path for one in left_out} & {str(one) for one in images}:
+        raise SystemExit(USER_ERROR)
 
 
 def _predicted(

@@ -29,7 +29,7 @@ from hba.utils.settings import color
 from hba.utils.text import counted, first_of
 
 from .options import file_option, path_option, picture, schedule_argument
-from .terminal import console, operations_file_option, say, table
+from .terminal import operations_file_option, print_table, say
 
 N_OF_FOLDER = 6
 """Number of images that are used from a folder."""
@@ -115,9 +115,10 @@ def read_some(files: Sequence[Path], schedule: hba.Schedule, image_size: int | N
 
 def _some_of(folder: Path) -> list[Path]:
     """Some images of a folder, evenly spaced in the order of their paths."""
-    found, _ = files_in(folder)
+    found, others = files_in(folder)
     if not found:
-        raise DataError(f"the folder {folder} holds no images; name image files, or a folder with some")
+        but = f", but {others[0].path} ({others[0].reason})" if others else ""
+        raise DataError(f"the folder {folder} holds no images{but}; name image files, or a folder with some")
     if len(found) > N_OF_FOLDER:
         say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
     return [found[index] for index in spaced(len(found), N_OF_FOLDER)]
@@ -188,7 +189,7 @@ def export(
         found = check(text, to, loaded, [*images, *(image.convert("L") for image in images)])
         rows = ((f"{one.epoch + 1}", f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}") for one in found)
         headings = ("epoch", "augmented images", "largest difference", "mean difference")
-        console().print(table(headings, rows, "differences in grey levels of 255"))
+        print_table(headings, rows, "differences in grey levels of 255")
 
 
 @click.command("import")

@@ -19,7 +19,7 @@ from hba.schedule.summary import key_epochs, reach, summarize, summarize_regular
 from hba.utils.text import counted, percent
 
 from .options import file_option, picture, schedule_argument
-from .terminal import by_stage, console, json_option, operations_file_option, print_json, say, table
+from .terminal import by_stage, console, json_option, operations_file_option, print_json, print_table, say
 
 
 @click.command()
@@ -103,7 +103,7 @@ def _print_operations(name: str, schedule: Schedule) -> None:
         cells = (operation.name, *probabilities, share(shares[operation.name]), *magnitudes)
         rows.append((operation.stage, cells))
     title = f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch first"
-    printer.print(table(("operation", *headings), by_stage(rows), title, numbers=True))
+    print_table(("operation", *headings), by_stage(rows), title, numbers=True)
     printer.print("Strength is the probability times the distance of the magnitude from having no effect.")
     if n_unused := len(space.operations) - len(used):
         printer.print(f"Never applied: {counted(n_unused, 'other operation')}.")
@@ -131,9 +131,9 @@ def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
     """Print what a search found. policy: whether to print a table of the operations that are applied."""
     printer, applied = console(), policy_table(schedule)
     if schedule.space.regularizers:
-        printer.print(table(*regularizer_table(schedule), "Regularizers", numbers=True))
+        print_table(*regularizer_table(schedule), "Regularizers", numbers=True)
     if applied.rows and policy:
-        printer.print(table(*applied, "The policy"))
+        print_table(*applied, "The policy")
     for line in schedule_lines(schedule):
         printer.print(line)
 
@@ -149,13 +149,13 @@ def print_over_seeds(name: str, found: OverSeeds) -> None:
     if rows:
         title = f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last epoch, mean +- standard deviation"
         headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
-        printer.print(table(headings, by_stage(rows), title))
+        print_table(headings, by_stage(rows), title)
     values = [
         (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each)) for name, over in found.regularizers.items()
     ]
     if values:
         title = "Regularizers, mean +- standard deviation"
-        printer.print(table(("regularizer", "last epoch", "each seed"), values, title))
+        print_table(("regularizer", "last epoch", "each seed"), values, title)
     for sentence in found.sentences:
         printer.print(sentence)
     if (error := found.val_error_percent) is not None:
@@ -199,4 +199,4 @@ def report(run: Path) -> None:
 def compare(runs: tuple[Path, ...]) -> None:
     """Compare the settings and the results of RUNS, folders of searches and evaluations, in tables."""
     for title, content in hba.compare(*runs).tables().items():
-        console().print(table(*content, title))
+        print_table(*content, title)

@@ -13,7 +13,9 @@ from types import FrameType
 from typing import Any, Literal
 
 import click
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from hba.distributed.process_info import is_first
@@ -24,35 +26,61 @@ from hba.utils.files import RUNS, new_folder
 from hba.utils.text import counted, first_of
 
 PLAIN_WIDTH = 110
+UNLIMITED = 100_000
+"""A width in columns that no table reaches."""
+SHORTEST_NAME, MOST_OF_NAME = 12, 30
+"""Columns of a terminal that the first column of a table gets at least, and gets before others are not wrapped."""
 OPERATIONS_FILES = "hba.operations_files"
 """The key in click's `meta` under which the files of --operations-file are stored."""
 
 
 def console() -> Console:
-    """A console for standard output, not for use beside a bar. Tables have a fixed width if it is not a terminal."""
+    """A console for standard output, not for use beside a bar. Text is wrapped in a terminal only."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
 
 
-def table(
-    headings: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None, *, numbers: bool = False
-) -> Table:
-    """Make a table. The first column holds names and is not wrapped. In a narrow terminal, cells have no margins.
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, *, numbers: bool = False
+) -> None:
+    """Print a table, in which every row shows all of its columns.
 
-    numbers: the other columns hold numbers, which are right-aligned and not wrapped. An empty row draws a line.
+    In a terminal, other columns are wrapped, and long names in the first column lose their beginning. Elsewhere,
+    nothing is wrapped. numbers: the other columns hold numbers, which are right-aligned and not wrapped. An empty row
+    draws a line.
     """
-    made = Table(title=title, padding=(0, 1 if console().width >= PLAIN_WIDTH else 0))
-    for number, heading in enumerate(headings):
-        is_number = numbers and number > 0
-        side: Literal["left", "right"] = "right" if is_number else "left"
-        made.add_column(heading, justify=side, no_wrap=is_number or number == 0, overflow="fold")
-    for row in rows:
-        if cells := tuple(row):
-            made.add_row(*cells)
-        else:
-            made.add_section()
-    return made
+    printer, given = console(), [tuple(row) for row in rows]
+    room, margin = printer.options.update(max_width=UNLIMITED), 1 if printer.width >= PLAIN_WIDTH else 0
+
+    def made(first: int) -> Table:
+        found = Table(title=title, padding=(0, margin))
+        for number, heading in enumerate(headings[first:], start=first):
+            is_number = numbers and number > 0
+            side: Literal["left", "right"] = "right" if is_number else "left"
+            found.add_column(heading, justify=side, no_wrap=is_number or number == 0, overflow="fold")
+        for cells in given:
+            if cells:
+                found.add_row(*cells[first:])
+            else:
+                found.add_section()
+        return found
+
+    if printer.is_terminal:
+        others = Measurement.get(printer, room, made(1))
+        fewest = max(SHORTEST_NAME, min(MOST_OF_NAME, printer.width - 3 - others.minimum))
+        most = max(fewest, printer.width - 3 - others.maximum)
+        given = [cells and (_without_beginning(cells[0], most), *cells[1:]) for cells in given]
+        longest = max(cell_len(cells[0]) for cells in [(headings[0],), *filter(None, given)])
+        printer.width = max(printer.width, longest + 3 + others.minimum)
+    else:
+        printer.width = Measurement.get(printer, room, made(0)).maximum
+    printer.print(made(0))
+
+
+def _without_beginning(name: str, width: int) -> str:
+    """The end of a name that takes more than `width` columns of a terminal."""
+    return name if cell_len(name) <= width else f"…{set_cell_size(name[::-1], width - 1)[::-1].lstrip()}"
 
 
 def by_stage(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Sequence[str]]:

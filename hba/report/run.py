@@ -15,7 +15,7 @@ from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME
-from hba.utils.files import read_text, reason_of
+from hba.utils.files import read_text, reason_of, run_of
 
 METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
 OWN = "own parts"
@@ -72,8 +72,8 @@ class Run:
 
     @staticmethod
     def read(folder: str | Path) -> "Run":
-        """Read a folder. Raises RunError if it contains no run, or if one of its files is broken."""
-        folder = Path(folder)
+        """Read a folder, or that of a file. Raises RunError if it contains no run, or if one of its files is broken."""
+        folder = run_of(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
         searched, tested = (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
         search, results, evaluated = None, None, None

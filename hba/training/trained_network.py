@@ -1,13 +1,19 @@
 """The saved network of a run: network.pt, which needs only PyTorch, and network.json, which describes it."""
 
+import contextlib
 import io
+import itertools
 import json
+import logging
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import PIL.Image
+import PIL.ImageOps
 import pydantic
 import torch
 from torch import Tensor, nn
@@ -16,14 +22,14 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, checked_images
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
-from hba.data.reading import printable, read_image
+from hba.data.reading import fitted, printable, read_image
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
 from hba.schedule.file import problem_of
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
-from hba.utils.files import load_tensors, read_text, reason_of, write_atomically, write_text
+from hba.utils.files import load_tensors, read_text, reason_of, run_of, write_atomically, write_text
 
 NETWORK_NAME, INFO_NAME = "network.pt", "network.json"
 COLOR = 3
@@ -137,7 +143,12 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
     some: a few images uint8 (n, C, S, S), for which the program must compute the same. Raises exceptions of any kind.
     """
     content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
-    with torch.no_grad(), warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        # Without what PyTorch prints and logs of a network that it cannot export: its whole graph.
+        for one in (torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO())):
+            stack.enter_context(one)
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()
         warnings.simplefilter("ignore")
         example = torch.zeros_like(some[:1]).repeat(2, 1, 1, 1)
         program = torch.export.export(module, (example,), dynamic_shapes=(batch,), strict=False)
@@ -145,6 +156,9 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
         for node in (node for graph in graphs for node in graph.nodes):
             # It holds paths of files.
             node.meta.pop("stack_trace", None)
+            if node.target is torch.ops.aten._assert_tensor_metadata.default:
+                # The program may be moved to another device; other types than uint8 stay refused.
+                node.kwargs = {**node.kwargs, "device": None}
         torch.export.save(program, content)
         found, run = module(some), program.module()
         together, alone = run(some), torch.cat([run(image[None]) for image in some])
@@ -170,52 +184,69 @@ class TrainedNetwork:
         """Names of the classes, in the order of the probabilities."""
         return self.info.classes
 
-    def read(self, path: str | Path) -> Tensor:
+    def read(self, image: str | Path | PIL.Image.Image) -> Tensor:
         """Read an image file for the network, as uint8 (3, S, S), in the same way as searches and evaluations.
 
         DataError, with the reason, for a file that cannot be read.
         """
         if self.info.channels != COLOR:
             raise DataError(f"the network takes images of {self.info.channels} channels; give them as a tensor")
-        return read_image(Path(path), self.info.image_size, self.info.levels)
+        if isinstance(image, PIL.Image.Image):
+            return fitted(PIL.ImageOps.exif_transpose(image), self.info.image_size, self.info.levels)
+        return read_image(Path(image), self.info.image_size, self.info.levels)
 
     @torch.no_grad()
-    def predict(self, images: Tensor | str | Path | Sequence[str | Path]) -> Tensor:
+    def predict(self, images: Any) -> Tensor:
         """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images have several labels.
 
-        images: paths of image files, which are read in batches, or uint8 (N, C, S, S), as `read` returns them. A single
-        channel is repeated for a network of color images. DataError for another size, and for unreadable files.
+        images: an image, or a list or any iterable of images, which is read in batches. An image is a path, a PIL
+        image, or a tensor or array as `read` returns it: uint8 (C, S, S), or (S, S, C), or floating point in [0, 1]. A
+        tensor or array may also be a batch (N, C, S, S). A single channel is repeated for a network of color images.
+        DataError for anything else, for another size, and for unreadable files.
         """
-        given, side = [images] if isinstance(images, str | Path) else images, self.info.image_size
-        size, shape = measure_batch_size(side), (self.info.channels, side, side)
-        if isinstance(given, Sequence):
-            parts = (given[first : first + size] for first in range(0, len(given), size))
-            batches: Iterable[Tensor] = (torch.stack([self._read(path) for path in part]) for part in parts)
+        size = measure_batch_size(self.info.image_size)
+        if isinstance(images, Tensor | np.ndarray):
+            batches: Iterable[Tensor] = self._pixels(images).split(size)
+        elif isinstance(images, str | Path | PIL.Image.Image) or not isinstance(images, Iterable):
+            batches = [self._read(images)]
         else:
-            tensor = checked_images(given)
-            tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], shape[0]) == (1, COLOR) else tensor
-            if tensor.shape[1:] != shape:
-                expected = ", ".join(map(str, shape))
-                raise DataError(f"images must have the shape (N, {expected}), got {tuple(tensor.shape)}")
-            batches = tensor.split(size)
+            parts, given = iter(images), lambda: [self._read(one) for one in itertools.islice(parts, size)]
+            batches = map(torch.cat, iter(given, []))
         logits = torch.cat([torch.zeros(0, len(self.classes)), *map(self.module, batches)])
         return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
 
-    def _read(self, path: str | Path) -> Tensor:
+    def _read(self, image: Any) -> Tensor:
+        """One image as a batch of one."""
+        if isinstance(image, Tensor | np.ndarray) and image.ndim in (2, 3):
+            return self._pixels(image)
+        if not isinstance(image, str | Path | PIL.Image.Image):
+            found = tuple(getattr(image, "shape", ())) or type(image).__name__
+            raise DataError(f"an image must be a path, a PIL image, or a tensor or array of one image, got {found}")
         try:
-            return self.read(path)
+            return self.read(image)[None]
         except DataError as error:
-            raise DataError(f"cannot read the image {path}: {error}; leave it out") from None
+            raise DataError(f"cannot read the image {image}: {error}; leave it out") from None
+
+    def _pixels(self, given: Tensor | np.ndarray) -> Tensor:
+        """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C, S, S) on the CPU."""
+        tensor = checked_images(given if given.ndim > 3 else given[None]).cpu()
+        side, channels = self.info.image_size, self.info.channels
+        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], channels) == (1, COLOR) else tensor
+        if tensor.shape[1:] != (channels, side, side):
+            rule = f"(N, {channels}, {side}, {side}), or without N for one image, or (N, 1, {side}, {side}) if grey"
+            raise DataError(f"images must have the shape {rule}, got {tuple(given.shape)}")
+        return tensor
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
     """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network` has saved in the folder of a run.
 
-    network: your own network, if torch.export could not write it and network.pt holds its state dict. Only load files
-    of people that you trust: torch.export.load may run code in a file. Raises RunError if the folder holds no network,
-    or its files are broken or of another version of hba, and SettingsError if `network` is missing.
+    run: the folder, or one of its files. network: your own network, if torch.export could not write it and network.pt
+    holds its state dict. Only load files of people that you trust: torch.export.load may run code in a file. Raises
+    RunError if the folder holds no network, or its files are broken or of another version of hba, and SettingsError if
+    `network` is missing.
     """
-    folder = Path(run)
+    folder = run_of(run)
     path, described = folder / NETWORK_NAME, folder / INFO_NAME
     if not is_kept(folder):
         raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them: hba train POLICY DIR --out RUN")

@@ -4,13 +4,14 @@ import contextlib
 import errno
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from hba.errors import RunError
+from hba.errors import HbaWarning, RunError
 
 RUNS = Path("runs")
 """Where commands put runs if --out is not given."""
@@ -115,6 +116,19 @@ def run_lock(folder: Path | None) -> Iterator[None]:
                 if is_new:
                     folder.rmdir()
         lock.release()
+
+
+def run_of(path: str | Path) -> Path:
+    """The folder of a run, which is named by itself or by one of its files."""
+    return Path(path).parent if Path(path).is_file() else Path(path)
+
+
+def resumes(resume: bool, first: Path) -> bool:
+    """Whether to resume a run, of which `first` is written first. HbaWarning if it stopped before, and begins again."""
+    if resume and not first.exists():
+        text = f"{first.parent} holds nothing to resume, because it has no {first.name}; the run begins again"
+        warnings.warn(text, HbaWarning, stacklevel=3)
+    return resume and first.exists()
 
 
 def new_folder(place: Path, name: str) -> Path:

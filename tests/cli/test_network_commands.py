@@ -1,10 +1,15 @@
 """hba train and hba predict."""
 
+import io
+import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from commands import SMALL, make_images, refusal_of, rows_in, run, said
+from hba.cli.terminal import print_table
+from rich.console import Console
 
 import hba
 
@@ -31,29 +36,52 @@ def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
     assert "trainings: 0 and 1 that are kept" in said(*again, "--resume")[2]
 
 
-def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(trained: Path, tmp_path: Path) -> None:
     network, folder = hba.load_network(trained / "run"), trained / "animals" / "test" / "dogs"
     files = sorted(folder.iterdir())
     expected = network.predict(files)
     (tmp_path / "broken.png").write_text("nothing")
     done = run("predict", str(trained / "run"), str(folder), str(tmp_path / "broken.png"))
-    assert done.exit_code == 0
+    assert done.exit_code == 2, "a file that was named"
     assert done.stderr == f"left out: {tmp_path / 'broken.png'} (it is not an image of a format that is read)\n"
     shown = json.loads(run("predict", str(trained / "run"), str(folder), str(tmp_path / "broken.png"), "--json").stdout)
     assert [one["image"] for one in shown["images"]] == [str(file) for file in files]
     assert [[*one["probabilities"].values()] for one in shown["images"]] == expected.tolist()
     assert [one["path"] for one in shown["left_out"]] == [str(tmp_path / "broken.png")]
     best, other = (network.classes[number] for number in expected[0].argsort(descending=True))
-    # A long path would be folded.
-    monkeypatch.chdir(folder)
-    (row,) = rows_in(said("predict", str(trained / "run"), files[0].name))
-    assert row[1:] == [best, f"{expected[0].max():.3f}", f"{other} {expected[0].min():.3f}"]
+    (row,) = rows_in(said("predict", str(trained / "run" / "network.pt"), str(files[0])))
+    assert row == [str(files[0]), best, f"{expected[0].max():.3f}", f"{other} {expected[0].min():.3f}"]
+    for name in ("a.heic", "no ending", "notes.txt"):
+        (tmp_path / "new" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(files[0], tmp_path / "new" / name)
+    shutil.copy(files[0], tmp_path / "new" / "b.png")
+    done = run("predict", str(trained / "run"), str(tmp_path / "new"))
+    assert done.exit_code == 0
+    assert [name in done.stderr for name in ("a.heic", "no ending", "notes.txt", "b.png")] == [True, True, True, False]
     assert shown["images"][0]["class"] == best
+
+
+def test_every_row_of_a_table_has_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal, long names lose their beginning; elsewhere, nothing is wrapped."""
+    long = f"{'deep/' * 20}one.png"
+    rows = [(long, "red fox", "0.75", "dog 0.25"), ("two.png", "dog", "1.00", "cat 0.00")]
+    for width, is_terminal in itertools.product((20, 60, 100, 200), (True, False)):
+        shown = io.StringIO()
+        made = Console(
+            file=shown, force_terminal=is_terminal, width=width, color_system=None, soft_wrap=not is_terminal
+        )
+        monkeypatch.setattr("hba.cli.terminal.console", lambda made=made: made)
+        print_table(("image", "class", "probability", "next best"), rows)
+        lines = shown.getvalue().splitlines()
+        text = " ".join(itertools.chain(*zip(*rows_in(lines), strict=True))).split()
+        assert {"red", "fox", "0.75", "dog", "0.25", "two.png", "1.00", "cat", "0.00"} <= {*text}
+        (name,) = [one for one in text if one.endswith("/one.png")]
+        assert name == long or (is_terminal and name.startswith("…"))
+        assert max(map(len, lines)) <= width if is_terminal and width >= 60 else len(rows_in(lines)) >= 2
+        assert is_terminal or len(rows_in(lines)) == 2
 
 
 def test_predict_without_a_network_or_an_image_is_refused(trained: Path, tmp_path: Path) -> None:
     assert "has no network.pt" in refusal_of("predict", str(trained / "animals"), "cat.png")
-    assert "none of 1 images can be read" in refusal_of("predict", str(trained / "run"), str(tmp_path / "cat.png"))
-    assert "none of 0 images can be read; name" in refusal_of("predict", str(trained / "run"), str(tmp_path))
+    assert "none of 1 file can be read" in refusal_of("predict", str(trained / "run"), str(tmp_path / "cat.png"))
+    assert "none of 0 files can be read; name" in refusal_of("predict", str(trained / "run"), str(tmp_path))

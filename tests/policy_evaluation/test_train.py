@@ -1,6 +1,7 @@
 """The network that hba.train leaves: it measures as recorded, PyTorch alone runs it, and no kill loses it."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from documents import blocks_of, text_of
 from PIL import Image
 from small_trainings import one_operation, tiny_data, two_sides
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hba
 from hba.data import EvaluationData, LabelledImages
@@ -110,11 +112,38 @@ def test_paths_are_read_as_the_training_read_them(run: Path, tmp_path: Path) -> 
     assert torch.equal(network.predict(paths), network.predict(images))
     assert torch.equal(network.predict(paths[0]), network.predict(images.permute(0, 2, 3, 1)[:1]))
     assert network.predict([]).shape == (0, 2)
+    arrays = [*images.permute(0, 2, 3, 1).numpy()]
+    given: Any
+    for given in (iter(paths), [*images], arrays, map(Image.fromarray, arrays), images.numpy(), images / 255):
+        assert torch.equal(network.predict(given), network.predict(images))
+    one = network.read(paths[2])
+    for given in (one, one[None], one.numpy(), paths[2], str(paths[2]), Image.open(paths[2]), [one]):
+        assert torch.equal(network.predict(given), network.predict(images[2:]))
+    grey = one[:1]
+    for given in (grey, grey[0], grey.numpy()[0], grey[None], [grey[0]]):
+        assert torch.equal(network.predict(given), network.predict(grey.repeat(3, 1, 1)))
+    for given, named in ((5, "int"), ([images], "(3, 3, 8, 8)"), ([None], "NoneType"), (images[:, 0][:2], "(2, 8, 8)")):
+        with pytest.raises(DataError, match=re.escape(named)):
+            network.predict(given)
     (tmp_path / "1.png").write_text("nothing")
     with pytest.raises(DataError, match=r"1\.png: .* leave it out"):
         network.predict(paths)
-    with pytest.raises(DataError, match=r"\(N, 3, 8, 8\), got \(3, 3, 16, 16\)"):
+    with pytest.raises(DataError, match=r"\(N, 3, 8, 8\).* got \(3, 3, 16, 16\)"):
         network.predict(F.interpolate(images, scale_factor=2))
+
+
+def test_the_network_runs_on_another_device_and_refuses_other_types(run: Path) -> None:
+    """On tensors of a CUDA device without values, which need no such device."""
+    with (run / "network.pt").open("rb") as file:
+        network = torch.export.load(file).module()
+    state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    with FakeTensorMode():
+        moved = {name: torch.empty(one.shape, dtype=one.dtype, device="cuda") for name, one in state.items()}
+        images = torch.empty(4, 3, 8, 8, dtype=torch.uint8, device="cuda")
+        logits = torch.func.functional_call(network, moved, (images,))
+    assert (logits.device.type, logits.shape) == ("cuda", (4, 2))
+    with pytest.raises((AssertionError, RuntimeError), match="dtype"):
+        network(torch.zeros(1, 3, 8, 8))
 
 
 def test_deep_images_are_read_by_the_levels_of_the_training(run: Path, tmp_path: Path) -> None:
@@ -222,9 +251,12 @@ def test_a_kill_after_the_network_loses_nothing(tmp_path: Path, monkeypatch: pyt
     evaluate(out, seeds=2, model="mlp-8", resume=True)
 
 
-def test_a_network_that_cannot_be_exported_leaves_its_weights(tmp_path: Path) -> None:
+def test_a_network_that_cannot_be_exported_leaves_its_weights(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.warns(HbaWarning, match="state dict"):
         network = hba.train(INVERT, tiny_data(), out=tmp_path, network=TwoWays(), **SETTINGS)
+    assert capfd.readouterr() == ("", ""), "PyTorch shows the graph of the network"
     assert (network.info.format, network.info.model) == ("state dict", "TwoWays")
     assert error_percent(network, tiny_data()) == network.info.test_error_percent
     weights = torch.load(tmp_path / "network.pt", weights_only=True)
