@@ -16,6 +16,7 @@ from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, Le
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Measured
 from hba.training.trained_network import NETWORK_NAME
+from hba.utils.files import resumes
 
 FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
 """Settings that may differ when an evaluation is resumed, because they do not change the trainings. Images and weights
@@ -94,7 +95,7 @@ def stored_results(
         raise RunError(f"{path} exists already: add --resume to continue it, or choose another --out")
     # A resumed evaluation may have stopped in its first trainings, or after saving the network of the first one.
     is_begun = (folder / TRAININGS_NAME).is_dir() or (folder / NETWORK_NAME).exists()
-    if not resume or (not path.exists() and is_begun):
+    if (is_begun and not path.exists()) or not resumes(resume, path):
         return None
     stored = read_results(path)
     before, names = stored.config, [row.name for row in stored.rows]

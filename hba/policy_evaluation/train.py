@@ -14,7 +14,6 @@ from hba.errors import HbaError, HbaWarning, SettingsError
 from hba.exports.export import export
 from hba.policy_evaluation.baselines import respread
 from hba.policy_evaluation.evaluation import evaluate
-from hba.report.results import RESULTS_NAME
 from hba.schedule.library import POLICY_NAME, load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import TrainedNetwork, load_network
@@ -48,8 +47,6 @@ def train(
     if wrong := [name for name in of_one if name in settings]:
         raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
     schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
-    # A training that stopped in its first minute left nothing to resume.
-    resume = resume and (Path(out) / RESULTS_NAME).exists()
     result = evaluate(policy, data, out=out, network=network, resume=resume, **{"with_val": True, **of_one, **settings})
     if note := write_policy(respread(schedule, result.config.spread), Path(out)):
         warnings.warn(note, HbaWarning, stacklevel=2)

@@ -35,7 +35,7 @@ from hba.policy_search.training_size import training_size
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
 from hba.utils.devices import explained_memory_errors, find_device, own_state
-from hba.utils.files import run_lock
+from hba.utils.files import resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
@@ -101,6 +101,8 @@ def search(
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with collectives.rank0_only(run_lock(None if folder is None else folder.path)):
+        if data is not None and out is not None:
+            resume = collectives.broadcast_from_rank0(lambda: resumes(resume, RunFolder(Path(out)).config))
         resumed = Path(out) if resume and out is not None else None
         how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
         chosen = chosen_config(data, resumed=resumed, **how, **settings)

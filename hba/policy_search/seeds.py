@@ -98,7 +98,7 @@ def _write_configs(
     if there:
         stored = json.loads(read_text(runs[there[0]].config))
         own, first = stored.pop(OWN, ()), there[0]
-    elif resume:
+    elif resume and (data is None or seeds is None):
         raise RunError(f"{folder} has no searches to resume: it contains no {seed_folder(folder, 0).name}")
     elif any(run.checkpoint.exists() or run.policy.exists() for run in runs.values()):
         raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")

@@ -26,7 +26,7 @@ from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.devices import environment, explained_memory_errors, find_device, own_state
-from hba.utils.files import read_text, reason_of, run_lock, write_text
+from hba.utils.files import read_text, reason_of, resumes, run_lock, write_text
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import words
@@ -201,9 +201,9 @@ def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
 
 def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], TextTraining]:
     """Trainings by row and seed. RunError for a file of another evaluation, or one that is not to be resumed."""
-    if not resume:
-        if path.exists():
-            raise RunError(f"{path} exists already: add --resume")
+    if path.exists() and not resume:
+        raise RunError(f"{path} exists already: add --resume")
+    if not resumes(resume, path):
         return {}
     try:
         content = json.loads(read_text(path))

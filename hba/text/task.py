@@ -29,7 +29,7 @@ from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
 from hba.utils.devices import explained_memory_errors, find_device, own_state
-from hba.utils.files import run_lock
+from hba.utils.files import resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed, generator_for
 
@@ -219,7 +219,7 @@ def search(
     given = settings if data is None else {**settings, "data": data}
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
-        if resume and folder is not None:
+        if folder is not None and (resumes(resume, folder.config) if data is not None else resume):
             config = from_config(TextSearchConfig, folder.path, given, resume=True)
         else:
             config = TextSearchConfig.make(given)

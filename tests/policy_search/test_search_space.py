@@ -147,7 +147,7 @@ class Untouched(hba.SearchCallback):
 def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"space": SearchSpace((OPERATIONS["Rotate"], GAMMA))}, "Power"),
-        ({"space": SearchSpace((DARKEN,)), "resume": True}, "Darken"),
+        ({"space": SearchSpace((DARKEN,))}, "Darken"),
         ({"space": SearchSpace((Operation("Nameless", torch.nn.Identity()),))}, "Nameless"),
         ({"operations": "all,Power"}, "Power"),
         ({"space": "faa"}, "faa"),
