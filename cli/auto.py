@@ -16,7 +16,7 @@ from hba.policy_choice.callbacks import AutoProgress
 from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
-from hba.report.run import SEARCH_FOLDER, TEST_FOLDER, read_left_out
+from hba.report.run import AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER, read_left_out
 from hba.utils.text import counted
 
 from .evaluate import print_errors
@@ -69,7 +69,8 @@ def auto(data: str | None, out: Path | None, **options: Any) -> None:
         try:
             result = hba.auto(data, out=folder, callback=terminal, **given(options))
         except KeyboardInterrupt:
-            say(resume_line("auto", folder), err=True)
+            if (folder / AUTO_NAME).exists():
+                say(resume_line("auto", folder), err=True)
             raise
     _report(result)
     if not result.finished:

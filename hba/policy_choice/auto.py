@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 import shutil
-import time
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,17 +23,19 @@ from hba.policy_choice.phases import AutoRun
 from hba.policy_choice.plan import planned
 from hba.policy_choice.record import AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
+from hba.policy_evaluation.baselines import NONE
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
 from hba.policy_search.training_size import LEAST_EPOCHS
 from hba.report.page import write_report
+from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME, NETWORK_NAME
 from hba.utils.devices import explained_memory_errors, own_state
-from hba.utils.files import RUNS, new_folder, reason_of, run_lock
+from hba.utils.files import RUNS, new_folder, reason_of, resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
 from hba.utils.text import counted
@@ -86,15 +88,16 @@ def auto(
     data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
     of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
     CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: continue the run in `out`, for
-    whatever reason it stopped; you may give a longer budget_seconds. network: your own network, which is copied. space,
-    jobs, cluster: as in hba.search and hba.evaluate; jobs None means one for each thread of a CPU. against: names or
-    files to compare the best row with in the test. settings: fields of SearchConfig, of its algorithm and of
-    EvaluationConfig; those that you give are not chosen.
+    whatever reason it stopped; you may give a longer budget_seconds. A run that has no plan yet begins again with the
+    given arguments. network: your own network, which is copied. space, jobs, cluster: as in hba.search and
+    hba.evaluate; jobs None means one for each thread of a CPU. against: names or files to compare the best row with in
+    the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig; those that you give are not
+    chosen.
 
     A KeyboardInterrupt ends the current phase, and the answer uses the results so far. Raises HbaError for what cannot
     work; `out` keeps the results so far.
     """
-    began, callback = time.monotonic(), callback or AutoCallback()
+    callback = callback or AutoCallback()
     if size() > 1:
         raise SettingsError("hba auto runs in one process, and starts others itself; omit torchrun")
     if resume and out is None:
@@ -107,22 +110,29 @@ def auto(
     place = None if data is None else name_of_dataset(data, settings) if datasets else str(data)
     folder = Path(out) if out is not None else new_folder(RUNS, run_name(place or "digits"))
     with run_lock(folder):
-        if resume:
+        is_planned = (folder / AUTO_NAME).exists()
+        if resume and data is None and not is_planned:
+            raise RunError(f"{folder} has no plan to resume; begin the run again, with its data and options")
+        if resumes(resume, folder / AUTO_NAME):
             if given:
                 raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
             changes = {"data": place, "budget_seconds": budget_seconds}
             record = AutoRecord.read(folder).model_copy(update={name: one for name, one in changes.items() if one})
-        elif (folder / AUTO_NAME).exists():
+        elif is_planned:
             raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
         else:
             of_own = custom_components(network, space)
             record = planned(place, budget_seconds, jobs, of_own, given, callback.said, datasets)
-            record = record.model_copy(update={"spent": time.monotonic() - began})
             record.save(folder)
         own: dict[str, Any] = {} if network is None else {"network": network}
         own |= {"space": space} if isinstance(space, SearchSpace) else {}
         run = AutoRun(folder, record, callback, own, cluster, datasets)
-        run.run()
+        is_over = threading.Event()
+        threading.Thread(target=run.save_time, args=(is_over,), daemon=True).start()
+        try:
+            run.run()
+        finally:
+            is_over.set()
         return finished(run)
 
 
@@ -147,6 +157,9 @@ def finished(run: AutoRun) -> AutoResult:
     if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
         few = counted(epochs, "epoch")
         words_of_answer += f" Trainings of {few} favor little augmentation: a longer --budget may change the answer."
+    race, recipe = RaceFindings.of(policy.provenance), RECIPES.get(chosen)
+    if chosen != NONE and (content := race.takes if race else recipe and recipe.text):
+        words_of_answer += f" {chosen}: {content}."
     run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:

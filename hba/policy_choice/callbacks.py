@@ -69,12 +69,10 @@ class Phases:
 
 
 class SearchSteps(SearchCallback):
-    """The callback of a run's search. is_over: whether its time is over; the search then ends with its results so far.
-    on_epoch: called after each epoch.
-    """
+    """The callback of a run's search. is_over: whether its time is over; it then ends with its results so far."""
 
-    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool], on_epoch: Callable[[], None]) -> None:
-        self.phases, self.phase, self.is_over, self.on_epoch, self.total = phases, phase, is_over, on_epoch, 1
+    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
+        self.phases, self.phase, self.is_over, self.total = phases, phase, is_over, 1
 
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
@@ -84,9 +82,6 @@ class SearchSteps(SearchCallback):
 
     def step_done(self, step: int) -> None:
         self.phases.advance(self.phase, step / self.total)
-
-    def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        self.on_epoch()
 
     def stop_requested(self) -> bool:
         return self.is_over()

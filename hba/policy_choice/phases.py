@@ -3,6 +3,7 @@
 import contextlib
 import math
 import shutil
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData
 from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_search_data
-from hba.errors import DataError, DivergedError, HbaError
+from hba.errors import DataError, DivergedError, HbaError, RunError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
@@ -26,6 +27,7 @@ from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
+from hba.policy_search.trainer import SAVE_EVERY_SECONDS
 from hba.report.race import RaceFindings
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
@@ -61,7 +63,7 @@ class AutoRun:
     ) -> None:
         self.folder, self.record, self.callback, self.own, self.cluster = folder, record, callback, own, cluster
         self.datasets = datasets
-        self._began, self._spent = time.monotonic(), record.spent
+        self._began, self._spent, self._lock = time.monotonic(), record.spent, threading.Lock()
         trainings = Extent(*record.extent).trainings(record.n_jobs)
         self.phases = Phases(callback, {name: n * record.training_seconds for name, n in trainings.items()})
 
@@ -71,9 +73,16 @@ class AutoRun:
 
     def note(self, **changes: Any) -> None:
         """Change the record, and save it."""
-        spent = self._spent + time.monotonic() - self._began
-        self.record = self.record.model_copy(update={**changes, "spent": round(spent, 1)})
-        self.record.save(self.folder)
+        with self._lock:
+            spent = self._spent + time.monotonic() - self._began
+            self.record = self.record.model_copy(update={**changes, "spent": round(spent, 1)})
+            self.record.save(self.folder)
+
+    def save_time(self, is_over: threading.Event) -> None:
+        """Save the time spent every few seconds until the event, so that it counts after a kill."""
+        while not is_over.wait(SAVE_EVERY_SECONDS):
+            with contextlib.suppress(RunError):
+                self.note()
 
     def run(self) -> None:
         """Run all phases that have not ended. Ctrl-C ends the current phase, and the next one starts. After an error in
@@ -118,7 +127,7 @@ class AutoRun:
     def search(self) -> None:
         folder, record = self.folder / SEARCH_FOLDER, self.record
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
-        steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least, self.note)
+        steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
         jobs = None if self.cluster else record.n_jobs
         how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}

@@ -122,7 +122,9 @@ def planned(
         raise SettingsError(
             f"these settings need at least {duration(least)}, but the budget is {duration(budget)}; give a longer one"
         )
-    lines = [*size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
+    part = f"{size.n_images:,} of the {seen.n_train:,} images for training and validation (--train-size)"
+    is_part = "train_size" in given and size.n_images < seen.n_train
+    lines = [*([part] if is_part else []), *size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
     for line in lines:
         say(line)
     return AutoRecord(
@@ -134,6 +136,7 @@ def planned(
         budget_seconds=budget,
         n_jobs=n_jobs,
         extent=extent,
+        spent=time.monotonic() - began,
         training_seconds=max(size.seconds, 1e-3),
         plan=(words, *seen.sentences, *lines),
         command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),

@@ -55,7 +55,7 @@ class Dots(NamedTuple):
 
 
 def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Dots | None:
-    """Mean errors: the first row, then the others from the lowest. Intervals are of the differences to the first row.
+    """Mean errors: the first row, then the others from the lowest. Intervals are of the first row minus the others.
 
     measure: the test error, or the balanced accuracy, which is shown as the balanced error. None without a number.
     """
@@ -70,20 +70,20 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
     for name, of_row in errors.items():
         if of_row:
             number = statistics.fmean(of_row.values())
-            above = None if of_row is first else PairedDifference.of(of_row, minus=first)
+            minus = None if of_row is first else PairedDifference.of(first, minus=of_row)
             # Around the line, so that a bar that does not cross the line means that there is a difference.
-            low, high = (line + end for end in above.interval) if above and above.interval else (number, number)
+            high, low = (line - end for end in minus.interval) if minus and minus.interval else (number, number)
             each = tuple(of_row.values()) if len(of_row) > 1 else ()
-            words = "" if above is None else _in_words(above)
+            words = "" if minus is None else f"{results.rows[0].name} is {_in_words(minus)}"
             rows.append(Row(name, number, low, high, f"{number:.1f} %", words, each, of_row is first))
     ordered = [rows[0], *sorted(rows[1:], key=lambda one: one.number)]
     return Dots.of(ordered, "balanced error" if base else "test error", line, least=1.0)
 
 
-def _in_words(above: PairedDifference) -> str:
+def _in_words(found: PairedDifference) -> str:
     """`2.1 points higher (0.4 to 3.8)`; if zero lies between the ends, each says `lower` or `higher`."""
-    size = f"{abs(above.mean):.1f} points {'higher' if above.mean > 0 else 'lower'}" if above.mean else "no difference"
-    return f"{size} ({above.between(1)})" if above.interval else size
+    size = f"{abs(found.mean):.1f} points {'higher' if found.mean > 0 else 'lower'}" if found.mean else "equal"
+    return f"{size} ({found.between(1)})" if found.interval else size
 
 
 def race_dots(found: RaceFindings) -> dict[str, Dots]:
@@ -91,7 +91,7 @@ def race_dots(found: RaceFindings) -> dict[str, Dots]:
     made = {}
     for kind, measured, taken, scale, form, heading, line, least in (
         ("symmetries", found.symmetries, found.taken, 100, "{:z.0f} %", "lost", 100 * found.largest_gap, 10.0),
-        ("forks", found.forks, (found.winner,), 1, "{:+z.3f}", "loss, nats", 0.0, 0.01),
+        ("forks", found.forks, (found.winner,), 1, "{:+z.3f}", "change, nats", 0.0, 0.01),
     ):
         rows = []
         for name, (number, error) in measured.items():

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-NO_GROUP = "no group"
-"""The fork that the others are compared with."""
+NO_GROUP, BEST = "no group", "best "
+"""The fork that the others are compared with, and how the names of forks with the best groups together begin."""
 Measured = tuple[float, float]
 """A number and its standard error."""
 
@@ -30,7 +30,8 @@ def has_ended(provenance: Mapping[str, Any]) -> bool:
 class RaceFindings:
     """symmetries: by name, the share of what the network had learned that moving images costs; NaN if it had learned
     nothing. largest_gap: the largest share, plus its standard error, with which a symmetry is chosen.
-    forks: by name, the validation loss minus that of the fork `no group`, from the lowest. loss: of that fork.
+    forks: by name, the validation loss minus that of the fork `no group`, from the lowest. Forks with several groups
+    are named after them, such as `shift + color`. loss: of the fork `no group`.
     winner: the chosen fork; None before the first has ended. taken: symmetries and groups of the policy.
     n_left: number of forks that have not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
@@ -51,12 +52,15 @@ class RaceFindings:
             taken, forks, symmetries = (provenance[name] for name in ("taken", "forks", "symmetries"))
             differences = {name: (_number(minus), _number(error)) for name, (_, minus, error) in forks.items()}
             gaps = {name: (_number(gap), _number(error)) for name, (gap, error) in symmetries.items()}
+            order = sorted(differences, key=lambda name: differences[name][0])
+            groups = [name for name in order if name != NO_GROUP and not name.startswith(BEST)]
+            words = {name: " + ".join(groups[: int(name[len(BEST) :])]) for name in order if name.startswith(BEST)}
             return RaceFindings(
                 symmetries=dict(sorted(gaps.items(), key=lambda one: one[1][0])),
                 largest_gap=float(provenance["largest_gap"]),
-                forks=dict(sorted(differences.items(), key=lambda one: one[1][0])),
+                forks={words.get(name, name): differences[name] for name in order},
                 loss=_number(forks[NO_GROUP][0]) if NO_GROUP in forks else math.nan,
-                winner=taken["fork"],
+                winner=words.get(taken["fork"], taken["fork"]),
                 taken=tuple(taken["operations"]),
                 n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 2 - len(forks),
                 is_moved=bool(taken.get("is_moved")),
@@ -79,7 +83,8 @@ class RaceFindings:
     @property
     def lower(self) -> list[str]:
         """The forks that lowered the validation loss by more than a standard error, from the lowest."""
-        return [name for name, (minus, error) in self.forks.items() if minus + error < 0]
+        # As in the race, which takes smaller differences for rounding errors.
+        return [name for name, (minus, error) in self.forks.items() if minus + error < -1e-4]
 
     @property
     def sentences(self) -> list[str]:

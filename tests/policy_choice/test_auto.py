@@ -1,6 +1,8 @@
 """hba.auto on planted images: what it chooses, what it leaves, how it stops and resumes."""
 
 import json
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ from small_trainings import two_sides
 from torch import nn
 
 import hba
-from hba.errors import HbaError, SettingsError
+from hba.errors import HbaError, HbaWarning, RunError, SettingsError
+from hba.policy_choice import phases
 from hba.policy_choice.callbacks import AutoCallback
 from hba.policy_choice.plan import unset
+from hba.policy_choice.record import AutoRecord
 from hba.policy_search.config import SearchConfig
 from hba.schedule.recipes import RECIPES
 from hba.training import checkpoint
@@ -76,7 +80,13 @@ def test_the_answer_of_trainings_with_few_epochs_has_a_caveat(run: hba.AutoResul
     assert run.results is not None
     assert run.results.answer is not None
     assert run.answer.startswith(run.results.answer.sentence)
-    assert len(run.answer) > len(run.results.answer.sentence)
+    assert str(SETTINGS["epochs"]) in run.answer.removeprefix(run.results.answer.sentence)
+
+
+def test_the_answer_says_what_a_recipe_does(run: hba.AutoResult, tmp_path: Path) -> None:
+    shutil.copytree(run.folder, tmp_path / "run")
+    run.record.model_copy(update={"chosen": "photo"}).save(tmp_path / "run")
+    assert RECIPES["photo"].text in hba.auto(out=tmp_path / "run", resume=True).answer
 
 
 def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoResult) -> None:
@@ -155,6 +165,44 @@ def test_a_training_of_the_contest_goes_on_from_its_checkpoint(
     assert numbers(hba.auto(images, out=tmp_path / "run", resume=True)) == numbers(run)
 
 
+def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "SAVE_EVERY_SECONDS", 0.1)
+    folder, total = tmp_path / "run", 0.0
+    how: dict[str, Any] = {**SETTINGS, "budget_seconds": BUDGET, "jobs": 1, "data": images}
+    for phase in ("search", "contest", "test"):
+
+        class Kills(AutoCallback):
+            left = 9
+
+            def advanced(self, phase: str, done: float, total: float, of: str = phase) -> None:
+                self.left -= phase == of
+                if not self.left:
+                    raise Killed
+
+        began = time.monotonic()
+        with pytest.raises(Killed):
+            hba.auto(out=folder, callback=Kills(), **how)
+        total += time.monotonic() - began
+        assert 0.8 * total < AutoRecord.read(folder).spent < total + 0.1
+        how = {"resume": True}
+    # No time is left: the test ends once it has a training of each row.
+    found = hba.auto(out=folder, resume=True, budget_seconds=total)
+    assert found.results is not None
+    assert {len(row.seeds) for row in found.results.rows} == {1}
+
+
+def test_a_run_without_a_plan_begins_again(images: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        hba.auto(out=tmp_path / "run", resume=True)
+    assert not (tmp_path / "run").exists()
+    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Stops(1, Killed)}
+    with pytest.warns(HbaWarning), pytest.raises(Killed):
+        hba.auto(images, out=tmp_path / "run", resume=True, **how, **SETTINGS)
+    assert AutoRecord.read(tmp_path / "run").budget_seconds == BUDGET
+
+
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, tmp_path: Path, share: float) -> None:
     """In the search, and in the test."""
@@ -220,7 +268,6 @@ def write_images(folder: Path, classes: int, n: int, draw: Callable[[int], np.nd
         ({"budget_seconds": 0.5}, "budget"),
         ({"budget_seconds": -1}, "budget_seconds"),
         ({"model": "wrn-11-1"}, "wrn"),
-        ({"resume": True}, "auto.json"),
         ({"against": "randaugmnt"}, "randaugment"),
         ({"epochs": 10_000}, "at least"),
         ({"network": nn.Linear(3, 2)}, "network"),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
     page, results = page_in(evaluated), json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
     answer = read_results(evaluated / "results.json").answer
     assert answer is not None
-    assert page.text.index(answer.sentence) < page.text.index(page.headings(2)[0]), "the answer comes first"
+    rest = answer.sentence.partition(": ")[2]
+    assert page.text.index(rest) < page.text.index(page.headings(2)[0]), "the answer comes first"
     table = page.table_with("test error, %")
     for shown, row in zip(table[1:], results["rows"], strict=True):
         assert shown[:2] == [row["name"], f"{row['mean']:.2f}"]
@@ -185,6 +187,8 @@ def results_of(folder: Path, n_classes: int, confusion: list[dict[int, dict[int,
 def test_confusions_are_the_shares_over_all_seeds(tmp_path: Path) -> None:
     planted = [{0: {0: 7, 1: 3}, 1: {1: 10}, 2: {0: 1, 2: 9}}, {0: {0: 6, 1: 4}, 1: {1: 10}, 2: {0: 2, 2: 8}}]
     page = results_of(tmp_path, 3, planted)
+    # As in the table of all numbers, the difference is the first row minus the other one.
+    assert re.search(r"none mine is 0\.9\d? points higher", page.text)
     assert page.table_with("taken for") == [
         ["class", "taken for", "mine", "none"],
         ["<i>0", "<i>1", "35.0 %", "0.0 %"],

@@ -45,6 +45,17 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
     assert RaceFindings.of({}) is RaceFindings.of({**PROVENANCE, "forks": 3}) is None
 
 
+def test_groups_that_helped_only_together_are_named(tmp_path: Path) -> None:
+    together = {"mixing": [1.49, -0.01, 0.02], "erasing": [1.48, -0.02, 0.03], "best 2": [1.4, -0.1, 0.02]}
+    taken = {"fork": "best 2", "operations": ["erasing", "mixing"]}
+    one = schedule(forks={"no group": [1.5, 0.0, 0.0], **together}, taken=taken)
+    found = RaceFindings.of(one.provenance)
+    assert found is not None
+    assert found.lower == [found.winner] == ["erasing + mixing"]
+    one.save(tmp_path / "policy.json")
+    assert "best 2" not in hba.write_report(tmp_path).read_text("utf-8")
+
+
 @pytest.mark.parametrize("forks", [PROVENANCE["forks"], {}])
 def test_the_page_shows_the_race_and_no_course_of_a_policy(forks: dict[str, Any], tmp_path: Path) -> None:
     schedule(forks=forks).save(tmp_path / "policy.json")
