@@ -134,8 +134,8 @@ def test_the_same_draw_gives_the_same_pixels_in_every_form() -> None:
 def test_recipes_give_tensors_and_arrays_the_pixels_that_pil_makes() -> None:
     """Smooth images, whose levels Posterize, Contrast and Solarize make differ widely if any was rounded otherwise."""
     y, x = torch.meshgrid(torch.arange(24), torch.arange(32), indexing="ij")
-    for name, seed in itertools.product([*RECIPES, "digits"], range(40)):
-        transform = load_policy(name).transform()
+    transforms = {name: load_policy(name).transform() for name in [*RECIPES, "digits"]}
+    for (name, transform), seed in itertools.product(transforms.items(), range(15)):
         waves = torch.sin(x / 3 + seed) * torch.tensor([60, 30, 12])[:, None, None] + 40 * torch.cos(y / 4) + 127
         for tensor in (waves.round().to(torch.uint8), waves[:1].round().to(torch.uint8)):
             pixels, results = tensor.permute(1, 2, 0).numpy(), []
