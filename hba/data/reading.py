@@ -92,8 +92,7 @@ def why_unread(path: str | Path) -> str | None:
 
 def is_unread_image(path: str | Path) -> bool:
     """Whether a file is an image that is not read: of an unread format, or without an ending."""
-    ending = Path(path).suffix.lower()
-    if ending:
+    if ending := Path(path).suffix.lower():
         return ending not in image_endings() and UNREAD.fullmatch(ending) is not None
     with contextlib.suppress(DataError), opened(Path(path)):
         return True
@@ -113,7 +112,8 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
-            check_size(image.size, image.mode)
+            is_plain = image.mode in ("RGB", "L", "1") and image.format in ("JPEG", "PNG", "TIFF", "BMP")
+            check_size(image.size, 9 if is_plain else 18)
             if image.format == "PNG" and (level := image.info.get("transparency")) is not None:
                 to_pixels = TO_PIXELS.get(str(image.tile[0].args), lambda same: same)
                 image.info["transparency"] = to_pixels(level)
@@ -126,9 +126,9 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
         raise DataError(f"{reason_of(error)}{remedy}") from None
 
 
-def check_size(size: tuple[int, int], mode: str = "RGB") -> None:
-    """DataError for an image that would take more than MOST_BYTES: 9 per pixel, and 18 if its colors are converted."""
-    most = MOST_BYTES // (9 if mode in ("RGB", "L", "1") else 18)
+def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
+    """DataError for an image that would take more than MOST_BYTES. n_bytes: for each pixel."""
+    most = MOST_BYTES // n_bytes
     if size[0] * size[1] > most:
         raise DataError(f"{size[0]:,} x {size[1]:,} pixels are more than {most / 1e6:.0f} million; reduce or crop it")
 
