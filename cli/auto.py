@@ -25,7 +25,7 @@ from .main import INTERRUPTED
 from .options import DATA, algorithm_options, duration, given, number_option, path_option, settings_options
 from .terminal import console, operations_file_arguments, operations_file_option, resume_line, run_folder, say
 
-BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 70s]"
+BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 90s]"
 CHOSEN = {name: "depends on time and images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
 OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields} - {"with_val"})
 

@@ -31,7 +31,7 @@ from hba.utils.text import counted, duration
 
 CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
 """Default budgets."""
-EXAMPLE_SECONDS, EXAMPLE = 70.0, {"train_size": 200, "val_size": 100}
+EXAMPLE_SECONDS, EXAMPLE = 90.0, {"train_size": 200, "val_size": 100}
 """The budget for digits, the example for a run without data, and how many of them it uses."""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 12.0
 """Share of the budget to plan with, and seconds for the start of a phase's processes."""

@@ -90,7 +90,7 @@ def training_size(
         if most == n or most < FEWEST_IMAGES:
             needed_time = cost * (FEWEST_EPOCHS * n if n <= FEWEST_IMAGES else EPOCHS_OF_PART * FEWEST_IMAGES)
             times = math.ceil(10 * needed_time / max(seconds, 1e-9)) / 10
-            raise SettingsError(f"the budget is too short for one training; make it {times:.1f} times as long")
+            raise SettingsError(f"the budget is too short for one training; give one {times:.1f} times as long")
         n_val = min(most // 5, look.n_val or most)
         n, sizes = most, {"train_size": most - n_val, "val_size": n_val}
     epochs = given.get("epochs") or min(MOST_EPOCHS, int(seconds / (cost * n)))
