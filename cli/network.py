@@ -13,7 +13,7 @@ import hba
 from hba.config.evaluation import INHERITED, EvaluationConfig
 from hba.config.presets import EVALUATION_PRESETS
 from hba.data.folder import files_in
-from hba.data.reading import SkippedFile
+from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
@@ -71,8 +71,8 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path, readable=False))
+@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False))
 @json_option
 def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
     """Classify IMAGES, files or folders, with the network in RUN, and print the probabilities.
@@ -88,17 +88,17 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
         why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
         n_files = len({*map(str, files), *(one.path for one in left_out)})
         raise DataError(f"none of {counted(n_files, 'file')} can be read{why}; name image files, or folders with some")
-    cells = [(str(file), *_cells(network, row)) for file, row in found]
+    cells = [(printable(str(file)), *_cells(network, row)) for file, row in found]
     if as_json:
         printed = [
-            {"image": image, "class": name, "probabilities": dict(zip(network.classes, row.tolist(), strict=True))}
-            for (image, name, *_), (_, row) in zip(cells, found, strict=True)
+            {"image": str(file), "class": name, "probabilities": dict(zip(network.classes, row.tolist(), strict=True))}
+            for (_, name, *_), (file, row) in zip(cells, found, strict=True)
         ]
         print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
     else:
         print_table(("image", "class", "probability", "next best"), cells)
         for one in left_out:
-            say(f"left out: {one.path} ({one.reason})", err=True)
+            say(f"left out: {printable(one.path)} ({one.reason})", err=True)
     if {one.path for one in left_out} & {str(one) for one in images}:
         raise SystemExit(USER_ERROR)
 

@@ -228,7 +228,7 @@ def from_dataset(
             image, label = dataset[number]
             images.append(fitted(picture(image), image_size))
             labels.append(whole_number("the label", label))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OSError) as error:
             text = f"the dataset must have pairs (image, label), but item {number} is not such a pair"
             raise DataError(f"{text}: {reason_of(error)}") from None
         if on_read is not None:

@@ -109,7 +109,7 @@ def format_of(data: str | Path) -> Format:
     """The format of the data, by its name and the names of its files. None is read. A folder for anything else."""
     path = Path(data)
     if path.is_dir():
-        names = {name for name in (PREPARED_NAME, SPLITS_FILE, *SAVED_FILES) if os.access(path / name, os.R_OK)}
+        names = {name for name in (PREPARED_NAME, SPLITS_FILE, *SAVED_FILES) if os.path.isfile(path / name)}  # noqa: PTH113
         if PREPARED_NAME in names:
             return "prepared"
         return "saved" if SPLITS_FILE in names or names.issuperset(SAVED_FILES) else "folder"

@@ -185,15 +185,13 @@ def composed(name: str) -> str:
 
 
 def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) -> None:
-    """HbaWarning with all names of classes that differ only in case, width, spaces, _, - or leading zeros, and, unless
-    images have several labels, with one that looks like several: all of its parts are (of) other classes too.
-    """
+    """HbaWarning for all names of classes that look alike, and for one that looks like several, unless is_multi."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        key = re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
+        key = re.sub(r"[\s_\u200b-\u200f\ufeff]+|(?<=[^\W\d])-", "", unicodedata.normalize("NFKC", name).casefold())
         groups.setdefault(re.sub(r"(?<![\d.,])0+(?=\d)", "", key) or name, []).append(name)
     if alike := [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]:
-        text = f"classes of {data} differ only in case, spaces or leading zeros: {', '.join(alike)}"
+        text = f"classes of {data} look alike but for case, spaces, _, - or leading zeros: {', '.join(alike)}"
         warnings.warn(f"{text}; rename those that are the same class", HbaWarning, stacklevel=2)
     for separator in () if is_multi else (";", "|", ","):
         parts = {name: {one.strip(" []'\"") for one in name.split(separator)} for name in names}

@@ -58,8 +58,8 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
 
 
 def printable(name: str) -> str:
-    """The name with escapes for what UTF-8 cannot encode: the name of a file may hold any bytes."""
-    return name.encode(errors="backslashreplace").decode()
+    """The name with escapes for control characters and for what UTF-8 cannot encode: it may hold any bytes."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", lambda one: one[0].encode("unicode_escape").decode(), name)
 
 
 @functools.cache
@@ -87,13 +87,14 @@ def why_unread(path: str | Path) -> str | None:
         return None
     more = ", or pip install pillow-heif" if ending in (".heic", ".heif", ".hif") else ""
     remedy = f"{ending[1:].upper()} is not read; convert it to JPEG{more}"
-    return remedy if UNREAD.fullmatch(ending) else "its ending is not that of an image"
+    return remedy if UNREAD.fullmatch(ending) else "its ending is not that of an image; rename it if it is one"
 
 
 def is_unread_image(path: str | Path) -> bool:
-    """Whether a file is an image that is not read: of an unread format, or without an ending."""
-    if ending := Path(path).suffix.lower():
-        return ending not in image_endings() and UNREAD.fullmatch(ending) is not None
+    """Whether a file is an image that is not read: of an unread format, or without an ending that is known."""
+    ending = Path(path).suffix.lower()
+    if ending in image_endings() or UNREAD.fullmatch(ending):
+        return ending not in image_endings()
     with contextlib.suppress(DataError), opened(Path(path)):
         return True
     return False
@@ -103,9 +104,8 @@ def is_unread_image(path: str | Path) -> bool:
 def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image]:
     """Open an image, and read only its header. file: its path or its content.
 
-    draft: side in pixels to which a JPEG may be reduced while it is decoded. Any exception inside becomes a DataError
-    with the reason in a few words: Pillow's readers raise exceptions of any kind for damaged files. So do images whose
-    pixels would take more than MOST_BYTES.
+    draft: side in pixels to which a JPEG may be reduced while it is decoded. DataError, with a short reason, for images
+    of more than MOST_BYTES and any exception inside: Pillow's readers raise those of all kinds for damaged files.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
@@ -113,7 +113,7 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
             if draft is not None:
                 image.draft("RGB", (draft, draft))
             is_plain = image.mode in ("RGB", "L", "1") and image.format in ("JPEG", "PNG", "TIFF", "BMP")
-            check_size(image.size, 9 if is_plain else 18)
+            check_size(image.size, 9 if is_plain and not image.has_transparency_data else 18)
             if image.format == "PNG" and (level := image.info.get("transparency")) is not None:
                 to_pixels = TO_PIXELS.get(str(image.tile[0].args), lambda same: same)
                 image.info["transparency"] = to_pixels(level)

@@ -83,6 +83,8 @@ def table_source(
             raise DataError(f"{file} must hold paths, but has images in {path!r}; use {remedy} and give DIR")
         if not (isinstance(given, str) and isinstance(role, str)):
             raise DataError(f"{where} has no text as {path!r} or {split!r}: fill it, or remove the row")
+        if "\n" in f"{given}{cell}":
+            raise DataError(f"{where} has a line break in a cell: close the quotation mark before it, or remove it")
         place = Path(os.path.normpath(folder / composed(f"{given}{ending}")))
         if any(place in part for part in parts.values()):
             # The image could be in training and test.
@@ -105,7 +107,8 @@ def _read(file: Path) -> Any:
     n_skipped = 0
     try:
         if is_parquet:
-            table = pandas.read_parquet(file).reset_index(drop=True)
+            table = pandas.read_parquet(file)
+            table = table.reset_index(drop=table.index.name is None)
         else:
             with file.open(encoding="utf-8-sig") as opened:
                 skipped = itertools.takewhile(lambda line: not line.strip() or line.startswith("#"), opened)
@@ -119,14 +122,9 @@ def _read(file: Path) -> Any:
             lines = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True, "skip_blank_lines": False}
             lines["skiprows"] = n_skipped
             cells = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-            table = pandas.read_csv(file, **lines, **cells)
-            if not isinstance(table.index, pandas.RangeIndex):
-                # For rows with more fields than names, pandas has taken the first ones for an index.
-                names, fields = table.columns, table.reset_index()
-                if fields.iloc[:, len(names) :].notna().any(axis=None):
-                    raise DataError(f"its rows have {fields.shape[1]} fields, but its first line names {len(names)}")
-                table = fields.iloc[:, : len(names)].set_axis(names, axis=1)
-            table = table.dropna(how="all")
+            # The first row has the names: as a header, pandas would rename equal ones, and shift rows with more fields.
+            table = pandas.read_csv(file, header=None, **lines, **cells).dropna(how="all")
+            table = table[1:].set_axis(table.iloc[0], axis=1)
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
         raise DataError(
@@ -135,7 +133,7 @@ def _read(file: Path) -> Any:
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
-    table.index = table.index + (1 if is_parquet else 2 + n_skipped)
+    table.index = table.index + 1 + n_skipped
     return table.astype(object).where(table.notna(), None)
 
 
@@ -161,7 +159,7 @@ def _part(
 
 def _existing(path: Path) -> Path:
     """The file of that name, whose accents may be written in any of Unicode's forms; if there is none, the path."""
-    forms = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
+    forms = (Path(unicodedata.normalize(form, str(path)).strip()) for form in ("NFC", "NFD"))
     return next((place for place in (path, *forms) if place.is_file()), path)
 
 

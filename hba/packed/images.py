@@ -92,10 +92,9 @@ def apply_to_images(
 ) -> Tensor:
     """Return new images (B, C, H, W) after S steps, of the same type, uint8 or floating point. The input is unchanged.
 
-    Arguments are those of apply_steps. Floats become its results, bit for bit. uint8 images are rounded after each
-    step; on a CPU, they become PIL's results. On a CPU with Numba, 8-bit images, also as floats level / 255, are
-    processed as bytes, by as many threads as PyTorch uses, except images that get an operation without a code in
-    hba/packed/program.py.
+    Arguments are those of apply_steps, and so are results for floats, bit for bit. uint8 images are rounded after each
+    step; on a CPU, they become PIL's results. On a CPU with Numba, 8-bit images, also as floats level / 255, are bytes,
+    which as many threads as PyTorch uses process, except those that get an operation without a code in program.py.
     """
     is_bytes = images.dtype == torch.uint8
     if is_bytes and (images.device.type != "cpu" or torch.compiler.is_compiling()):

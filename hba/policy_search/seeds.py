@@ -21,7 +21,7 @@ from hba.policy_search.search import chosen_config, custom_components, search
 from hba.report.over_seeds import OverSeeds
 from hba.report.run import OWN
 from hba.schedule.library import seed_folder, seed_folders
-from hba.utils.files import read_text, run_lock
+from hba.utils.files import read_text, resumes, run_lock
 from hba.utils.text import first_of
 
 OBJECTS = ("network", "space", "algorithm")
@@ -103,6 +103,7 @@ def _write_configs(
     elif any(run.checkpoint.exists() or run.policy.exists() for run in runs.values()):
         raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
     else:
+        resumes(resume, seed_folder(folder, 0))
         stored = chosen_config(data, **settings).flat()
         own, first = [*custom_components(settings.get("network"), settings.get("space"))], stored["seed"]
     wanted = there if seeds is None else range(first, first + seeds)

@@ -20,7 +20,7 @@ from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, reach
 from hba.utils.devices import VERSION
-from hba.utils.files import reason_of, write_text
+from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
@@ -34,7 +34,7 @@ def write_report(run: str | Path) -> Path:
     The page is a single file and needs no network. Raises RunError if the folder contains no run, if its files are
     broken, or if the page cannot be written; ScheduleError for a schedule that breaks the format.
     """
-    path = Path(run) / REPORT_NAME
+    path = run_of(run) / REPORT_NAME
     write_text(path, page_of(Run.read(run)))
     return path
 

@@ -21,6 +21,7 @@ PACKAGE, CARDS = "hba.policies", "cards"
 PREFIX = "seed-"
 POLICY_NAME = "policy.json"
 """The schedule in the folder of a search."""
+RUN_FILES = ("auto.json", "config.json", "network.json", "network.pt", "report.html", "results.json")  # that are none
 
 
 def policy_names() -> list[str]:
@@ -65,6 +66,8 @@ def of_several_seeds(folder: Path) -> str | None:
 def policy_file(path_or_name: str | Path) -> Path | None:
     """The path that load_policy reads, which may not exist; None for a recipe or a shipped schedule."""
     path = Path(path_or_name)
+    if path.is_file() and path.name in RUN_FILES and (path.parent / POLICY_NAME).exists():
+        return path.parent / POLICY_NAME
     is_named = str(path_or_name) in (*RECIPES, *policy_names())
     # A folder of images may have such a name.
     if path.is_dir() and not (is_named and not (path / POLICY_NAME).exists()):

@@ -113,7 +113,7 @@ class KeptNetwork(NamedTuple):
             epochs=config.epochs,
             **training,
         )
-        module = FromPixels(network.cpu(), info).eval()
+        module = FromPixels(network.cpu(), info).eval().requires_grad_(False)
         ((some, _),) = images.read([torch.arange(min(3, len(images)), device=images.device)])
         try:
             return KeptNetwork(exported(module, some.cpu()), info)
@@ -185,10 +185,7 @@ class TrainedNetwork:
         return self.info.classes
 
     def read(self, image: str | Path | PIL.Image.Image) -> Tensor:
-        """Read an image file for the network, as uint8 (3, S, S), in the same way as searches and evaluations.
-
-        DataError, with the reason, for a file that cannot be read.
-        """
+        """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do. DataError if it cannot be read."""
         if self.info.channels != COLOR:
             raise DataError(f"the network takes images of {self.info.channels} channels; give them as a tensor")
         if isinstance(image, PIL.Image.Image):
@@ -205,7 +202,9 @@ class TrainedNetwork:
         DataError for anything else, for another size, and for unreadable files.
         """
         size = measure_batch_size(self.info.image_size)
-        if isinstance(images, Tensor | np.ndarray):
+        if isinstance(images, Tensor | np.ndarray) and not (
+            isinstance(images, np.ndarray) and images.dtype.kind in "OUS"
+        ):
             batches: Iterable[Tensor] = self._pixels(images).split(size)
         elif isinstance(images, str | Path | PIL.Image.Image) or not isinstance(images, Iterable):
             batches = [self._read(images)]
@@ -224,8 +223,8 @@ class TrainedNetwork:
             raise DataError(f"an image must be a path, a PIL image, or a tensor or array of one image, got {found}")
         try:
             return self.read(image)[None]
-        except DataError as error:
-            raise DataError(f"cannot read the image {image}: {error}; leave it out") from None
+        except Exception as error:  # PIL raises anything for a broken image that is not loaded yet.
+            raise DataError(f"cannot read the image {image}: {reason_of(error)}; leave it out") from None
 
     def _pixels(self, given: Tensor | np.ndarray) -> Tensor:
         """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C, S, S) on the CPU."""
@@ -249,7 +248,8 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     folder = run_of(run)
     path, described = folder / NETWORK_NAME, folder / INFO_NAME
     if not is_kept(folder):
-        raise RunError(f"{folder} has no {NETWORK_NAME} with {INFO_NAME}; make them: hba train POLICY DIR --out RUN")
+        what = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
+        raise RunError(f"{folder} {what}; make one with a network: hba train POLICY DIR --out RUN")
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
     except (OSError, ValueError) as error:

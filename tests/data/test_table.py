@@ -71,7 +71,6 @@ def test_these_tables_are_read_alike(place: Path) -> None:
         "absolute.csv": csv_of([(place / path, label) for path, label in ROWS]),
         "round.csv": csv_of([(f"x/../{path}", label) for path, label in ROWS]),
         "excel.csv": "sep=;\n" + csv_of(ROWS, "path;label", ";"),
-        "empty.csv": csv_of([(*row, "", "") for row in ROWS]),
         "comments.csv": "# of 2026, all sites\n\n" + csv_of(ROWS),
         "other.csv": "sep=|\r\n" + csv_of(ROWS, "path|label", "|"),
     }.items():
@@ -122,6 +121,8 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         (["cat", "dog", "cat;dog", "emu"], "--label-separator ';'", 4),
         (["['cat']", "['dog']", "\"['cat', 'dog']\"", "emu"], "--label-separator ','", 4),
         (["Nice, France", "Bonn, Germany"], None, 2),
+        (["cat", "cat\u200b"], "look alike", 2),
+        (["-1", "1"], None, 2),
         (["0", "1", "0.0", "1.0"], None, 2),
         (["1", "10", "100", "11"], None, 4),
     ):
@@ -185,8 +186,10 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         (csv_of([*ROWS, (f"./{ROWS[0][0]}", "cat")]), "row 14"),
         (csv_of([(path, "cat") for path, _ in ROWS]), "two classes"),
         (csv_of(ROWS) + "00.png,cat,dog,emu\n", "a.csv"),
-        (csv_of([(number, *row) for number, row in enumerate(ROWS)]), "3 fields"),
-        (csv_of([(*row, "x") for row in ROWS]), "3 fields"),
+        (csv_of([(number, *row) for number, row in enumerate(ROWS)]), "saw 3"),
+        (csv_of([(*row, "") for row in ROWS]), "saw 3"),
+        (csv_of([(*row, "x") for row in ROWS], "path,label,label"), "--label-column"),
+        (csv_of(ROWS).replace(ROWS[3][0], f'"{ROWS[3][0]}') + 'x",cat\n', "quotation"),
     ):
         refused(written(place, content), named)
     refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")

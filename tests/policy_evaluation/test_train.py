@@ -268,7 +268,7 @@ def test_a_network_that_cannot_be_exported_leaves_its_weights(
 
 
 def test_what_is_no_network_is_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"has no network\.pt .* hba train"):
+    with pytest.raises(RunError, match=r"has no network\.pt.* hba train"):
         hba.load_network(tmp_path)
     (tmp_path / "network.pt").write_bytes(b"nothing")
     info = json.loads((run / "network.json").read_text(encoding="utf-8"))

@@ -44,6 +44,8 @@ def test_files_and_run_folders_stand_before_shipped_names(tmp_path: Path, monkey
         assert policy_file(name) == expected
     small_schedule().save("digits/policy.json")
     assert policy_file("digits") == Path("digits/policy.json")
+    Path("digits/network.pt").touch()
+    assert policy_file("digits/network.pt") == Path("digits/policy.json")
 
 
 def test_what_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
