@@ -109,11 +109,11 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         self._is_checked = False
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
 
-    def forward(self, input: Any, *given: Any, **named: Any) -> Any:
+    def __call__(self, input: Any, *given: Any, **named: Any) -> Any:
         if not (isinstance(input, Tensor) and input.is_floating_point()):
             found = getattr(input, "dtype", type(input).__name__)
             raise TypeError(f"images must be a float tensor (B, C, H, W) in [0, 1], got {found}; divide uint8 by 255")
-        return super().forward(input, *given, **named)
+        return super().__call__(input, *given, **named)
 
     @usual_types()
     def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
