@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -35,22 +35,23 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
 
 
 def _source(folder: Path, found: Mapping[str, Path]) -> Source:
-    around = None if found["train"] == folder else folder
-    parts = {role: partial(_part, path, around if role == "train" else None) for role, path in found.items()}
+    around = [] if found["train"] == folder else [folder]
+    beside = [path for place in around for path in subfolders(place) if path not in found.values()]
+    parts = {role: partial(_part, path, *((around, beside) if role == "train" else ())) for role, path in found.items()}
     if "test" in found and (unknown := _not_in(found["train"], found["test"])):
         # Before a search, which does not look at test images.
         raise DataError(f"{unknown} holds images of a class that the training images do not have; rename or remove it")
     return source_of(folder, parts)
 
 
-def _part(folder: Path, around: Path | None) -> Part:
-    """The images of one split. around: a folder of splits, in which all other files are reported as unused."""
-    beside = [] if around is None else sorted(set(subfolders(around)) - set(find_splits(around).values()))
+def _part(folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()) -> Part:
+    """The images of one split. around, beside: folders of which the files, or all files, are reported as unused."""
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
-    unused = [SkippedFile(str(path), "beside the splits") for one in beside for path in files_in(one)[0]]
-    unused += [other for one in beside for other in files_in(one)[1]]
-    loose = sorted(place / name for place in filter(None, (folder, around)) for name in next(_walk(place))[2])
+    unused: list[SkippedFile] = []
+    for images, others in map(files_in, beside):
+        unused += [*(SkippedFile(str(path), "beside the splits") for path in images), *others]
+    loose = sorted(place / name for place in (folder, *around) for name in next(_walk(place))[2])
     unused += [SkippedFile(str(path), why_unread(path) or "not in the folder of a class") for path in loose]
     class_names: list[str] = []
     for class_folder in subfolders(folder):

@@ -15,7 +15,7 @@ from hba.data.folder import folder_source
 from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
-from hba.data.pool import Pool, Source, reading, too_many_broken
+from hba.data.pool import Pool, Source, configured, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -62,7 +62,7 @@ def find_source(config: DataConfig) -> Source:
     # `prepare` has recorded what it left out. A data set by name is complete, so it is not checked for broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
     skip_broken = of_kind.get(kind, config.skip_broken)
-    source = readers[kind]().map(lambda pool: reading(pool, skip_broken, config.stored_size, config.levels))
+    source = readers[kind]().map(lambda pool: configured(pool, skip_broken, config.stored_size, config.levels))
     return source if config.classes is None else keep_classes(source, config.classes)
 
 

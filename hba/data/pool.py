@@ -307,7 +307,7 @@ def most_left_out(n_images: int, skip_broken: bool | None) -> int:
     return n_images if skip_broken else 0
 
 
-def reading(pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None) -> Pool:
+def configured(pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None) -> Pool:
     """The pool with settings. DataError if more images are of unread formats than may be left out."""
     unread = [item for item in pool.unused if is_unread_image(item.path)]
     n_images = len(pool) + len(unread)

@@ -6,6 +6,7 @@ import functools
 import importlib
 import io
 import logging
+import mimetypes
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -95,8 +96,9 @@ def is_unread_image(path: str | Path) -> bool:
     ending = Path(path).suffix.lower()
     if ending in image_endings() or UNREAD.fullmatch(ending):
         return ending not in image_endings()
-    with contextlib.suppress(DataError), opened(Path(path)):
-        return True
+    if (mimetypes.guess_type(path)[0] or "image").startswith("image"):
+        with contextlib.suppress(DataError), opened(Path(path)):
+            return True
     return False
 
 

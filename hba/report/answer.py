@@ -129,8 +129,8 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
     parts, is_none = [f"{one.error:.1f} % {one.with_it}" for one in shown], this.words == WORDS["none"]
     errors = f"{this.error:.1f} % test error, {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"
     each = [f"{one.how} than {one.words}" if one.how else f"no difference to {one.words} shown" for one in shown]
-    none_is = ", because nothing helped" if this.error <= best.error else ", the simplest"
-    basis, why = f"({seeds}, {images})", none_is if is_none else ""
+    reason = ", because nothing helped" if this.error <= best.error else ", the simplest"
+    basis, why = f"({seeds}, {images})", reason if is_none else ""
     if best.how.endswith("better"):
         is_same = len({one.how for one in shown}) == 1 and len(shown) == n_others
         of_all = best.how + {1: "", 2: " than both"}.get(n_others, f" than all {n_others}")

@@ -202,9 +202,7 @@ class TrainedNetwork:
         DataError for anything else, for another size, and for unreadable files.
         """
         size = measure_batch_size(self.info.image_size)
-        if isinstance(images, Tensor | np.ndarray) and not (
-            isinstance(images, np.ndarray) and images.dtype.kind in "OUS"
-        ):
+        if isinstance(images, Tensor) or (isinstance(images, np.ndarray) and images.dtype.kind not in "OUS"):
             batches: Iterable[Tensor] = self._pixels(images).split(size)
         elif isinstance(images, str | Path | PIL.Image.Image) or not isinstance(images, Iterable):
             batches = [self._read(images)]

@@ -126,8 +126,7 @@ def run_of(path: str | Path) -> Path:
 def resumes(resume: bool, first: Path) -> bool:
     """Whether to resume a run, of which `first` is written first. HbaWarning if it stopped before, and begins again."""
     if resume and not first.exists():
-        text = f"{first.parent} holds nothing to resume, because it has no {first.name}; the run begins again"
-        warnings.warn(text, HbaWarning, stacklevel=3)
+        warnings.warn(f"{first.parent} has no {first.name} to resume; the run begins again", HbaWarning, stacklevel=3)
     return resume and first.exists()
 
 
