@@ -113,8 +113,7 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
         rule = f"whole numbers, one for each of {n_images} images, or a matrix ({n_images}, classes) of 0 and 1"
         raise DataError(f"labels must be {rule}, got {tensor.dtype} of the shape {tuple(tensor.shape)}")
     if is_matrix and tensor.dtype != torch.bool and n_images and bool((tensor.sum(dim=1) == 1).all()):
-        remedy = "give labels.argmax(1) for one class per image, or truth values (bool) for several labels"
-        raise DataError(f"labels have exactly one 1 in each row: {remedy}")
+        raise DataError("labels are one-hot; give labels.argmax(1) for one class per image, or bool for several labels")
     return tensor.bool() if is_matrix else tensor.long()
 
 

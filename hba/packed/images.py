@@ -151,7 +151,8 @@ def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
     is_bytes = images.dtype == torch.uint8
     program = program_of_one(drawn, *images.shape[2:]) if is_bytes and can_run(images) else None
     if program is not None:
-        return run(images, Program(*(values.repeat(len(images), axis=0) for values in program)), fill)
+        n = len(images)
+        return run(images, program if n == 1 else Program(*(values.repeat(n, axis=0) for values in program)), fill)
     if is_bytes and images.device.type == "cpu" and images.shape[1] in COMMON_CHANNELS:
         color = tuple(round(channel, 6) for channel in fill.tolist())
         return torch.stack([TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color)) for one in images])

@@ -100,7 +100,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     channels of the schedule's fill. Type, dtype and size do not change. Three channels are red, green and blue. Every
     image of a batch gets its own draw. PIL augments PIL images; uint8 arrays and tensors on a CPU become PIL's results.
     Floats, and uint8 tensors on other devices, are within one grey level of them after one operation; floats are not
-    rounded between operations. With Numba, uint8 images on a CPU take a fraction of the time.
+    rounded between operations. With Numba, uint8 batches on a CPU take a fraction of the time.
 
     Place it before the normalisation: floats far outside [0, 1] raise an error, on a GPU only in the first batch.
 
@@ -172,7 +172,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
             return tv_tensors.wrap(result.to(inpt.dtype).reshape(inpt.shape), like=inpt)
         if isinstance(inpt, np.ndarray):
             images = torch.from_numpy(np.array(np.atleast_3d(inpt).transpose(2, 0, 1), order="C"))[None]
-            planes = apply_to_all(params["one_draw"], images, fill_for(images, self.schedule.fill))[0].numpy()
+            (planes,) = apply_to_all(params["one_draw"], images, fill_for(images, self.schedule.fill)).numpy()
             return np.stack([*planes], axis=-1).reshape(inpt.shape)
         if inpt.mode not in PIL_MODES:
             # PIL's convert() would clip levels of more than 8 bits to 255.
