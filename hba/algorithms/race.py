@@ -120,16 +120,22 @@ class Race(Algorithm):
     """Side of images in the search, relative to images of the training; at least 8 pixels. Set it to 1 for a network
     that takes images of one size only."""
 
+    tunes_strength: bool = True
+    """Tune the strength of the chosen operations by look-ahead, which takes half of the time of the search."""
+
     def side(self, side: int) -> int:
         """Side of images in the search, in pixels. side: of images of the training."""
         return min(side, max(LEAST_SIDE, round(self.smaller * side)))
 
     def lengths(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[int, int, int]:
-        """P, F and A in epochs, chosen for the price in pixels. P and A together are one whole training."""
+        """P, F and A in epochs, chosen for the price in pixels. P and A together are one whole training, if there is a
+        leg of look-ahead; otherwise A is 0.
+        """
         share_of_pixels = (self.side(config.side) / config.side) ** 2
         of_fork = min((self.price / share_of_pixels - 1) / len(names_of_forks(space)), LARGEST_FORK_SHARE)
         plain = max(1, round(PLAIN_SHARE * config.epochs))
-        return plain, max(1, round(of_fork * config.epochs)), max(1, config.epochs - plain)
+        rest = max(1, config.epochs - plain) if self.tunes_strength else 0
+        return plain, max(1, round(of_fork * config.epochs)), rest
 
     def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
         plain, fork, rest = self.lengths(config, space)
@@ -144,10 +150,11 @@ class Race(Algorithm):
         if steps < LEAST_STEPS:
             epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
             short = f" Forks of {counted(steps, 'step')} are too short to compare; use about {epochs} epochs."
+        then = f", then look-ahead for {counted(rest, 'epoch')}" if rest else ""
         return (
             f"Race: {counted(plain, 'epoch')} without augmentation, then {counted(n_forks, 'fork')} of "
-            f"{counted(fork, 'epoch')} each from there, then look-ahead for {counted(rest, 'epoch')}, on images of "
-            f"{side}x{side}: as many pixels as {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
+            f"{counted(fork, 'epoch')} each from there{then}, on images of {side}x{side}: as many "
+            f"pixels as {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
         )
 
     @property
@@ -230,7 +237,7 @@ class Race(Algorithm):
             """Factor of the next step. After a first step, state.step is the number of the one just made."""
             step = state.step + (n_steps > 0)
             leg = next((leg for leg in others if step in leg), others[-1])
-            at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // len(leg)
+            at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(1, len(leg))
             return rates[min(step if step in plain else at, len(rates) - 1)]
 
         for group in optimizer.param_groups:

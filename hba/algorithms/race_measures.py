@@ -1,5 +1,7 @@
 """Measures of a race on validation images: calibrated losses, and how well a network recognises moved images."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -11,18 +13,22 @@ from hba.training.metrics import logits_of
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 """Factors of logits that calibration tries."""
+CLEARLY, FEWEST_OF_CLASS = 2.5, 5
 
 
 def validated(task: ImageTask, network: nn.Module, move: Operation | None = None) -> tuple[Tensor, Tensor]:
     """Logits (images, classes) and labels of all validation images, after the operation `move` if there is one."""
 
     def prepare(images: Tensor) -> Tensor:
-        if move is not None:
-            places = (torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5) / 3
-            images = move(images, fill=task.fill, position=places.view(len(images), move.n_uniforms))
-        return task.preprocessing.measure(images)
+        return task.preprocessing.measure(images if move is None else moved_by(move, images, task.fill))
 
     return logits_of(network, task.data.val, prepare)
+
+
+def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Tensor:
+    """Images after a symmetry; one that draws, such as a quarter turn, takes its values in turn."""
+    places = (torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5) / 3
+    return move(images, fill=fill, position=places.view(len(images), move.n_uniforms))
 
 
 def doubts(logits: Tensor, labels: Tensor) -> Tensor:
@@ -33,21 +39,35 @@ def doubts(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
-    """The share of what the network has learned that moving images by each symmetry of the space costs, and its
-    standard error, (symmetries, 2).
-
-    What it has learned is how much lower its mean doubt is than that of guessing by the shares of the classes. If it
-    has learned nothing, the gaps are infinite.
-    """
+    """The gaps of the symmetries of the space on validation images, as gaps_of returns them."""
     logits, labels = validated(task, network)
+    moves = [operation for operation in task.space.operations if operation.stage == "symmetry"]
+    return gaps_of(logits, labels, (validated(task, network, one)[0] for one in moves))
+
+
+def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
+    """The share of what a network has learned that moving images costs, and its standard error, (moves, 2).
+
+    logits (images, classes): of the images; moved: for each move, those of the moved images. What the network has
+    learned is how much lower its mean doubt is than that of guessing by the shares of the classes. If it has learned
+    nothing, the gaps are infinite.
+
+    A move that exchanges two classes, such as arrows to the left and to the right, costs little on average if there are
+    many others. So the gap is the largest of the mean over all images, and of the mean over the images of each class
+    minus CLEARLY of its standard errors.
+    """
     before = doubts(logits, labels)
     share = (labels.float() if is_multi_label(labels) else nn.functional.one_hot(labels).float()).mean(dim=0)
     guessing = (2 * share * (1 - share)).mean() if is_multi_label(labels) else 1 - share.square().sum()
     learned = (guessing - before.mean()).clamp(min=0)
     found = before.new_zeros(0, 2)
-    for one in [operation for operation in task.space.operations if operation.stage == "symmetry"]:
-        cost = (doubts(*validated(task, network, one)) - before) / learned
-        found = torch.cat([found, torch.stack([cost.mean(), cost.std() / len(cost) ** 0.5])[None]])
+    members = labels.T if is_multi_label(labels) else nn.functional.one_hot(labels).T
+    for one in moved:
+        cost = (doubts(one, labels) - before) / learned
+        of_classes = [cost[of_class.bool()] for of_class in members if of_class.sum() >= FEWEST_OF_CLASS]
+        clear = [of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5 for of_class in of_classes]
+        gap = torch.stack([cost.mean(), *clear]).max()
+        found = torch.cat([found, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]])
     return found.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 

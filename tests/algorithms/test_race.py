@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from search_problems import StopAfter, small_images
 from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, moved_by_lookahead
-from hba.algorithms.race_measures import calibrated
+from hba.algorithms.race_measures import calibrated, gaps_of
 from hba.algorithms.race_policies import groups_of, row_of
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
@@ -35,8 +36,8 @@ def sides() -> SearchData:
 
 
 @cache
-def searched() -> hba.SearchResult:
-    return hba.search(sides(), **SETTINGS)
+def searched(**further: Any) -> hba.SearchResult:
+    return hba.search(sides(), **SETTINGS, **further)
 
 
 def probability(result: hba.SearchResult, name: str) -> float:
@@ -119,6 +120,29 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
 
     assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
     assert loss(logits) <= float(losses_of(logits, labels).mean())
+
+
+def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap_though_most_images_are_recognised() -> None:
+    labels = torch.arange(400) % 40
+    logits = 5.0 * F.one_hot(labels, 40)
+    noise = 0.1 * torch.randn(400, 40, generator=torch.Generator().manual_seed(0))
+    exchanged = labels.clone()
+    exchanged[labels == 0], exchanged[labels == 1] = 1, 0
+    (kept, moved) = gaps_of(logits, labels, [logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise])[:, 0].tolist()
+    assert abs(kept) < 0.02
+    assert moved > 0.5
+    assert int((exchanged != labels).sum()) == 20
+
+
+def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
+    result = searched(tunes_strength=False)
+    assert result.schedule is not None
+    assert result.schedule.epochs == 1
+    assert result.schedule.provenance["legs"][-1][1] == 0
+    assert not result.schedule.provenance["taken"]["is_moved"]
+    taken = result.schedule.provenance["taken"]["operations"]
+    values = dict(zip(result.schedule.space.names, result.schedule.values[-1].tolist(), strict=True))
+    assert all(values[f"{name}.probability"] > 0 for name in taken if f"{name}.probability" in values)
 
 
 def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
