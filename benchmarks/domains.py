@@ -28,7 +28,7 @@ from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
-from image_sets.auto import AUTO, AUTO_SETS, OF_UNEVEN, AutoPlan, auto_table, auto_tasks
+from image_sets.auto import AUTO, AUTO_SETS, BEFORE, OF_UNEVEN, AutoPlan, auto_table, auto_tasks
 from image_sets.overview import draw_overview
 from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
 from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
@@ -126,10 +126,12 @@ def auto(budgets: str, **options: Any) -> None:
 
 def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
-    plan, records = planned_for(AUTO, PLAN, AutoPlan), list(store_of(results, AUTO).by_key().values())
+    plan = planned_for(AUTO, PLAN, AutoPlan)
+    records, before = (list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE))
+    records, before = (records, before) if records else (before, [])
     budgets = [one for one in plan.budgets if any(record.run.further["minutes"] == one for record in records)]
     return {
-        "auto": {minutes: markdown(auto_table(records, plan, minutes)) for minutes in budgets},
+        "auto": {minutes: markdown(auto_table(records, before, plan, minutes)) for minutes in budgets},
         "auto_origin": origin(records),
         "auto_commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
         "auto_missing": [one for one in plan.budgets if one not in budgets],

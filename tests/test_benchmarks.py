@@ -66,7 +66,7 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     tiny = {"model": "mlp-16", "image_size": 8, "epochs": 1, "algorithm": "lookahead", "operations": ["Invert"]}
     monkeypatch.setattr(runs, "SETTINGS", {**runs.SETTINGS, **tiny})
     plan = tmp_path / "plan.toml"
-    of_auto = '[auto]\nbudgets = [5]\nrows = ["photo"]\nbest = {digits = "photo"}\n'
+    of_auto = '[auto-pretrained]\nbudgets = [5]\nrows = ["photo"]\nseeds = 1\n'
     plan.write_text(f'[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs = 1\n{of_auto}', "utf-8")
     for name, value in (("PLAN", plan), ("DOCS", tmp_path)):
         monkeypatch.setattr(domains, name, value)

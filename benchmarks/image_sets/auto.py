@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from common.options import CIFAR_FOLDER
@@ -21,14 +22,17 @@ from hba.errors import RunError
 from hba.policy_choice.rows import FOUND
 from hba.report.results import EvaluationRow
 from hba.schedule.library import POLICY_NAME
+from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
-AUTO, BEST, UNEVEN = "auto", "best recipe", "cifar10-uneven"
+BEFORE, AUTO, BEST, UNEVEN = "auto", "auto-pretrained", "best recipe", "cifar10-uneven"
+"""The questions of the records: of runs before pretrained networks, and since."""
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
 OF_UNEVEN = {"airplane": 300, "automobile": 200, "bird": 150, "cat": 100, "deer": 90, "dog": 60}
 """The number of first training images of six classes of CIFAR-10: 900 in all, of which a fifth is the test split."""
-SHOWN = ("model", "image_size", "epochs", "batch_size", "fast")
+SHOWN = ("model", "image_size", "epochs", "batch_size", "fast", "pretrained", "freeze")
+AUTO_COLUMN, LINEAR = "auto", "linear layer"
 
 
 class AutoPlan(Settings):
@@ -37,9 +41,9 @@ class AutoPlan(Settings):
     budgets: tuple[Size, ...]
     """In minutes."""
     rows: tuple[str, ...]
-    """Recipes that are trained in addition to the best row of each run, with its settings and seeds."""
-    best: dict[str, str]
-    """The recipe with the lowest test error on each set, from docs/domains.md."""
+    """Rows that are trained with the settings of each run of the longest budget."""
+    seeds: Size
+    """The fewest seeds of these rows, the first ones of the run's own test."""
 
 
 def uneven_folder(work: Path) -> str:
@@ -62,6 +66,7 @@ class AutoTask:
     dataset: str
     minutes: int
     rows: tuple[str, ...]
+    seeds: int
     work: Path
 
     @property
@@ -86,18 +91,21 @@ class AutoTask:
             (folder / "seconds").write_text(str(time.monotonic() - began))
         record, evaluation = json.loads((folder / "auto.json").read_text("utf-8")), folder / "evaluation"
         names = [record["chosen"], *(name for name in ("none", "randaugment") if name != record["chosen"])]
-        first = folder / "search" / POLICY_NAME if names[0] == FOUND else names[0]
+        policies = {FOUND: str(folder / "search" / POLICY_NAME)}
         beside = [*names[1:], *(name for name in self.rows if name not in names)]
-        found = hba.evaluate(
-            first, data, against=beside, out=evaluation, resume=True, config=evaluation, jobs=os.cpu_count()
-        )
+        # Of a run without a search, there is no policy.
+        first, *others = [policies.get(name, name) for name in (names[0], *beside)]
+        others = [name for name in others if name not in policies.values() or Path(name).exists()]
+        seeds = max(self.seeds, int(record["test_seeds"]))
+        how: dict[str, Any] = {"out": evaluation, "resume": True, "config": evaluation, "jobs": os.cpu_count()}
+        found = hba.evaluate(first, data, against=others, seeds=seeds, **how)
         balanced = self.dataset == BALANCED
         return {
             "seconds": float((folder / "seconds").read_text()),
             "errors": {row.name: errors_of(row, balanced=balanced) for row in found.rows},
             "settings": {name: found.settings[name] for name in SHOWN},
             "test_images": found.test_images,
-            **{name: record[name] for name in ("chosen", "answer", "plan", "rows", "n_jobs")},
+            **{name: record[name] for name in ("chosen", "answer", "plan", "rows", "n_jobs", "candidates", "linear")},
         }
 
 
@@ -108,41 +116,49 @@ def errors_of(row: EvaluationRow, *, balanced: bool) -> list[float]:
 
 
 def auto_tasks(plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path) -> list[AutoTask]:
-    return [
-        AutoTask(name, minutes, tuple(dict.fromkeys([*plan.rows, plan.best[name]])), work)
-        for minutes in budgets
-        for name in sets
-    ]
+    """The runs. Rows are trained beside those of the longest budget."""
+    of_budget = {minutes: (plan.rows, plan.seeds) if minutes == max(plan.budgets) else ((), 1) for minutes in budgets}
+    return [AutoTask(name, minutes, *how, work) for minutes, how in of_budget.items() for name in sets]
 
 
-def auto_table(records: Sequence[Record], plan: AutoPlan, minutes: int) -> pd.DataFrame:
-    """A row for each set: the network, the choice, and mean test errors in per cent."""
-    found, runs = [], {one.run.dataset: one.results for one in records if one.run.further["minutes"] == minutes}
-    means: list[dict[str, float]] = []
-    for name in AUTO_SETS:
-        if name not in runs:
-            found.append({"set": name})
-            continue
-        one, settings = runs[name], runs[name]["settings"]
-        errors = {row: sum(values) / len(values) for row, values in one["errors"].items()}
-        of_rows = {AUTO: errors[one["chosen"]], **{row: errors[row] for row in ("none", *plan.rows)}}
-        best, seeds = errors[plan.best[name]], len(one["errors"][one["chosen"]])
+def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int) -> pd.DataFrame:
+    """A row for each set: the network, the choice, and mean test errors in per cent. before: of earlier runs."""
+    runs, earlier = (
+        {one.run.dataset: one.results for one in of_runs if one.run.further["minutes"] == minutes}
+        for of_runs in (records, before)
+    )
+    found, means = list[dict[str, str]](), list[dict[str, float]]()
+    for name, one in ((name, runs[name]) for name in AUTO_SETS if name in runs):
+        settings, errors = one["settings"], mean_errors(one)
+        linear = [layer for layer in one.get("linear", ()) if layer["test_percent"] is not None]
+        of_linear = [layer["balanced_percent" if name == BALANCED else "test_percent"] for layer in linear]
+        rows = dict.fromkeys(["none", "randaugment", *plan.rows])
+        of_rows = {
+            **{AUTO_COLUMN: errors[one["chosen"]], LINEAR: of_linear[0] if of_linear else float("nan")},
+            **({"before": mean_errors(earlier[name])[earlier[name]["chosen"]]} if name in earlier else {}),
+            **{row: errors[row] for row in rows if row in errors},
+        }
+        best = min(error for row, error in errors.items() if row in RECIPES)
         means.append({**of_rows, BEST: best})
+        network = f"{settings['model']} ({'pretrained' if settings.get('pretrained') else 'random weights'})"
         found.append(
             {
                 "set": name,
-                "trained": f"{settings['model']}, {settings['image_size']} pixels, {settings['epochs']} epochs",
+                "trained": f"{network}, {settings['image_size']} pixels, {settings['epochs']} epochs",
                 "chosen": one["chosen"],
                 **{row: f"{error:.1f}" for row, error in of_rows.items()},
-                f"{BEST} of the set": f"{best:.1f} ({plan.best[name]})",
-                f"{AUTO} minus it": f"{of_rows[AUTO] - best:+.1f}",
-                "seeds": str(seeds),
+                f"{AUTO_COLUMN} minus {BEST}": f"{of_rows[AUTO_COLUMN] - best:+.1f}",
+                "seeds": str(len(one["errors"][one["chosen"]])),
                 "minutes": f"{one['seconds'] / 60:.1f}",
             }
         )
     if means:
-        mean = pd.DataFrame(means).mean()
-        of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST}
-        last = {f"{BEST} of the set": f"{mean[BEST]:.1f}", f"{AUTO} minus it": f"{mean[AUTO] - mean[BEST]:+.1f}"}
-        found.append({"set": f"mean of {len(means)}", **of_mean, **last})
+        mean = pd.DataFrame(means).mean(skipna=False)
+        of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST and error == error}
+        difference = {f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"}
+        found.append({"set": f"mean of {len(means)}", **of_mean, **difference})
     return pd.DataFrame(found).fillna(NOTHING)
+
+
+def mean_errors(results: Results) -> dict[str, float]:
+    return {row: sum(values) / len(values) for row, values in results["errors"].items()}
