@@ -49,7 +49,7 @@ def models() -> None:
     print_table(("name", "parameters", "input", "output", "--sharing"), rows)
     say("Parameters are counted at 10 classes, at 1000 for 224x224. Input and output are for a batch of 2 images.")
     say(f"--sharing: `any` means any of {', '.join(SHARING)}.")
-    say(f"--model also accepts any {', '.join(PATTERNS)}, and timm:<name> if timm is installed.")
+    say(f"--model also accepts any {', '.join(PATTERNS)}, and timm:<name> for a network of timm.")
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """Settings of trainings: those that searches and evaluations share, and those of every search."""
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +15,16 @@ from hba.data.images import Colors
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import Start, find_model
-from hba.models.timm_networks import ALL_BUT_HEAD, NOTHING, PREFIX, TIMM, timm_config
+from hba.models.timm_networks import (
+    ALL_BUT_HEAD,
+    AND_STATISTICS,
+    LITE,
+    NOTHING,
+    PREFIX,
+    TIMM,
+    has_pretrained_weights,
+    timm_config,
+)
 from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.utils.devices import check_device_name
@@ -65,7 +75,8 @@ Pixels = Annotated[int, Field(ge=0)]
 Words = Annotated[tuple[str, ...], BeforeValidator(words)]
 Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 DeviceName = Annotated[str, AfterValidator(check_device_name)]
-FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)$")]
+_PART = f"({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)({re.escape(AND_STATISTICS)})?"
+FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^{_PART}$")]
 Sharing = Annotated[str, _known("sharing", SHARING)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Starts = Annotated[dict[str, Finite], BeforeValidator(pairs)]
@@ -76,13 +87,15 @@ class TrainingConfig(DataConfig):
     """Settings that searches and evaluations share."""
 
     model: Annotated[str, AfterValidator(_known_model)] = "wrn-16-2"
-    """Network, as `hba models` lists them: wrn-<depth>-<width>, resnet-18, ..., timm:<name>."""
+    """Network, as `hba models` lists them: wrn-<depth>-<width>, efficientnet-lite0, ..., timm:<name>."""
     pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, random weights")] = None
-    """Initial weights of a timm network: a FILE with a state dict, timm (or no value) for the weights that timm
-    downloads, none for random ones. A head for another number of classes is replaced."""
+    """Initial weights of efficientnet-lite0 or a timm network: a FILE with a state dict, timm (or no value) for the
+    installed weights of the former and those that timm downloads, none for random ones. A head for another number of
+    classes is replaced."""
     freeze: FrozenPart = NOTHING
     """Pretrained layers that are not trained, with their BatchNorm statistics: none, all-but-head, or a number N for
-    timm's first N groups of layers (of a ResNet: the stem, layer1, ...)."""
+    timm's first N groups of layers (of a ResNet: the stem, layer1, ...); +statistics, as in 3+statistics, also keeps
+    the statistics of all others."""
     standardize_by: Annotated[
         Literal["images", "network"] | None, DefaultText("network with pretrained weights, else images")
     ] = None
@@ -171,8 +184,8 @@ class TrainingConfig(DataConfig):
             if self.freeze != NOTHING or self.standardize_by == "network":
                 idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
                 raise SettingsError(f"{idle} has no effect without pretrained weights; give pretrained, or omit it")
-        elif not self.model.startswith(PREFIX):
-            raise SettingsError(f"pretrained needs a model of timm, such as {PREFIX}resnet18, got {self.model!r}")
+        elif not has_pretrained_weights(self.model):
+            raise SettingsError(f"pretrained needs the model {LITE}, or {PREFIX}NAME, got {self.model!r}")
         if self.learning_rate_warm_up_epochs >= self.epochs:
             got = f"got {self.learning_rate_warm_up_epochs} of {self.epochs}"
             raise SettingsError(f"learning_rate_warm_up_epochs must be fewer than all epochs, {got}")

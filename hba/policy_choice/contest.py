@@ -41,10 +41,10 @@ from hba.training.criterion import losses_of
 from hba.training.metrics import logits_of
 from hba.utils.files import read_text, reason_of, write_text
 
-N_FOLDS = 5
+N_FOLDS, N_VAL_FOLDS = 5, 2
 CLEARLY = (3.0, 2.0)
 """Standard errors by which a dropped row is behind: after one seed, whose luck they do not include, and later."""
-MOST_LEFT = (5, 4, 3)
+MOST_LEFT = (3, 3, 3)
 """Largest number of remaining rows after the first, the second, and each later seed."""
 FIRST_SEED = 1_000
 """First seed of its trainings. The test uses others, so its weights and batches had no influence on the choice."""
@@ -177,28 +177,33 @@ class Entry(NamedTuple):
         return f"the row {self.row.name}"
 
 
-def contest_data(data: SearchData, *, has_own_val: bool) -> tuple[EvaluationData, Sequence[Tensor | None]]:
+def contest_data(
+    data: SearchData, *, has_own_val: bool, trains_on_val: bool = True
+) -> tuple[EvaluationData, Sequence[Tensor | None]]:
     """All labelled images, and for each seed in turn the indices of those that it holds out.
 
-    Separate validation images become the `test` images of the result, for all seeds. Otherwise, each seed holds out
-    another one of N_FOLDS parts, stratified by class. Raises DataError for images that are streamed.
+    Each seed holds out another one of N_FOLDS parts, stratified by class. Of images with validation images of their
+    own, these alone are divided, into N_VAL_FOLDS parts, because they may be of other kinds, and a part of them is in
+    the training, as in the test. If the test does not train on them, all are held out for all seeds: they become the
+    `test` images of the result. Raises DataError for images that are streamed.
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
     train, val = data.train, data.val
     if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
         raise DataError("hba auto needs all images in memory; choose a smaller image_size or train_size")
-    if has_own_val:
+    if has_own_val and not trains_on_val:
         return EvaluationData(data.name, data.class_names, train, val), [None]
     images = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
-    kind = KFold if is_multi_label(images.labels) else StratifiedKFold
-    labels = images.labels.numpy()
+    first = len(train) if has_own_val else 0
+    labels, kind = images.labels[first:].numpy(), KFold if is_multi_label(images.labels) else StratifiedKFold
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
         most = len(labels) if kind is KFold else int(np.bincount(labels).max())
-        parts = kind(max(2, min(N_FOLDS, most)), shuffle=True, random_state=0).split(labels, labels)
-        folds = [torch.from_numpy(held_out) for _, held_out in parts]
+        n_folds = max(2, min(N_VAL_FOLDS if has_own_val else N_FOLDS, most))
+        parts = kind(n_folds, shuffle=True, random_state=0).split(labels, labels)
+        folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
 
 

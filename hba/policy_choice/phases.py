@@ -9,21 +9,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
-from hba.data.images import EvaluationData
-from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_search_data
+from hba.data.images import EvaluationData, LabelledImages
+from hba.data.labels import is_multi_label
+from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_evaluation_data, load_search_data
 from hba.errors import DataError, DivergedError, HbaError, RunError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
+from hba.operations.operation import SYMMETRY
+from hba.policy.spaces import SPACES
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
-from hba.policy_choice.contest import Contest, contest_data, train_seed
-from hba.policy_choice.plan import CONTEST_SHARE, Extent, counts_of
-from hba.policy_choice.record import AutoRecord
+from hba.policy_choice.contest import DIGITS, N_FOLDS, Contest, Outcome, contest_data, train_seed
+from hba.policy_choice.linear import FrozenFeatures, LinearLayer
+from hba.policy_choice.networks import Folds, linear_gaps, linear_results, pretrained, to_train, train_candidates
+from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_TO_TUNE, Extent, counts_of
+from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord
 from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
-from hba.policy_evaluation.baselines import NONE, row_configs
+from hba.policy_evaluation.baselines import NONE, RowConfig, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
@@ -34,17 +41,20 @@ from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
+from hba.training.augmentation import ScheduleAugmentation
 from hba.training.checkpoint import TRAININGS_NAME
+from hba.training.criterion import error_share
 from hba.training.custom_network import CustomNetwork
+from hba.utils.devices import find_device
 from hba.utils.settings import words
 from hba.utils.text import duration
 
-SEARCH, CONTEST, TEST = "search", "contest", "test"
 CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
 """File with the results of the contest, and folder of its trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
-LARGEST_SEARCH, RESERVE = 0.5, 0.96
-"""Shares of the time: the largest for a search, and the one to plan with during a run; the rest is for the report."""
+LARGEST_SEARCH, RESERVE, LINEAR_SHARE = 0.5, 0.96, 0.04
+"""Shares of the time: the largest up to the end of a search, the one to plan with during a run (the rest is for the
+report), and the largest for linear layers on frozen features."""
 
 
 class AutoRun:
@@ -64,8 +74,13 @@ class AutoRun:
         self.folder, self.record, self.callback, self.own, self.cluster = folder, record, callback, own, cluster
         self.datasets = datasets
         self._began, self._spent, self._lock = time.monotonic(), record.spent, threading.Lock()
-        trainings = Extent(*record.extent).trainings(record.n_jobs)
+        trainings = self.extent.trainings(record.n_jobs)
         self.phases = Phases(callback, {name: n * record.training_seconds for name, n in trainings.items()})
+
+    @property
+    def extent(self) -> Extent:
+        values: Any = self.record.extent
+        return Extent(*values)
 
     @property
     def seconds_left(self) -> float:
@@ -88,9 +103,10 @@ class AutoRun:
         """Run all phases that have not ended. Ctrl-C ends the current phase, and the next one starts. After an error in
         the test, such as for changed images, the answer is from validation images.
         """
-        for name, phase in ((SEARCH, self.search), (CONTEST, self.contest), (TEST, self.test)):
+        for name in PHASES:
             if name in self.record.ended:
                 continue
+            phase = {NETWORK: self.choose_network, SEARCH: self.search, CONTEST: self.contest, TEST: self.test}[name]
             stopped = tuple(one for one in self.record.stopped if one != name)
             try:
                 self.check_images()
@@ -124,14 +140,97 @@ class AutoRun:
         path = self.folder / TEST_FOLDER / RESULTS_NAME
         return read_results(path) if path.exists() else None
 
+    def choose_network(self) -> None:
+        """Choose among the candidates by trainings without augmentation, and take over the settings of the best."""
+        record = self.record
+        if not record.candidates:
+            return
+        device, numbers = find_device(record.settings.get("device", "auto")), [*range(len(record.candidates))]
+        outcomes = dict[int, Outcome]()
+        try:
+            if not record.linear and pretrained(record.candidates):
+                self._measure_linear_layers(device)
+            numbers = to_train(record.candidates, self.record.linear, self.extent.networks)
+            names = "; ".join(record.candidates[number].name for number in numbers)
+            self.callback.said(f"Networks on validation images: {names}")
+            self._train_candidates([one for one in numbers if record.candidates[one].loss is None], outcomes)
+        except KeyboardInterrupt:
+            self._take_network(numbers, outcomes)
+            raise
+        self._take_network(numbers, outcomes)
+
+    def _take_network(self, numbers: Sequence[int], outcomes: Mapping[int, Outcome]) -> None:
+        """Take over the settings of the candidate with the lowest loss; of the first one if none was trained."""
+        candidates = self.record.candidates
+        best = min(numbers, key=lambda number: math.inf if (loss := candidates[number].loss) is None else loss)
+        one = candidates[best]
+        if best in outcomes:
+            # The contest need not repeat this training.
+            Contest.begun([NONE], self.folder / CONTEST_NAME).add(NONE, 0, outcomes[best])
+        self.note(
+            **{"network": best, "settings": {**self.record.settings, **one.settings}, "n_images": one.n_images},
+            training_seconds=max(one.seconds, (one.took or 0.0) / CONTEST_SHARE, 1e-3),
+            plan=(*self.record.plan, *one.reasons),
+        )
+        self.callback.said(f"Network: {one.name} is chosen by validation images ({self._clock()})")
+        for reason in one.reasons[1:]:
+            self.callback.said(reason)
+
+    def _train_candidates(self, numbers: Sequence[int], outcomes: dict[int, Outcome]) -> None:
+        """Train these candidates without augmentation, and store what each has reached, also in `outcomes`."""
+        rows, data, n_steps = dict[int, RowConfig](), {}, 0
+        for number in numbers:
+            one = self.record.candidates[number]
+            settings = {**self.record.settings, **one.settings}
+            config = self._config_of(settings, one.n_images)
+            images, held_out = self._images_of_contest(settings)
+            data[number] = images, held_out[0]
+            rows[number] = RowConfig(one.name, config, ScheduleAugmentation(None), None, config.network_start())
+            n_steps += config.epochs * max(1, int(CONTEST_SHARE * len(images.train)) // config.batch_size)
+        if not rows:
+            return
+        folder, on_step = self.folder / CONTEST_FOLDER, self.phases.stepper(NETWORK, n_steps)
+        folder.mkdir(exist_ok=True)
+        executor = executor_for(self.record.settings.get("device", "auto"), min(self.record.n_jobs, len(rows)), None)
+        ended = train_candidates(rows, data, executor, on_step, folder / TRAININGS_NAME)
+        with contextlib.closing(ended):
+            for number, (outcome, took) in ended:
+                outcomes[number], candidates = outcome, [*self.record.candidates]
+                reached = {"loss": round(float(np.mean(outcome.losses)), DIGITS), "error_percent": outcome.error}
+                candidates[number] = candidates[number].model_copy(update={**reached, "took": round(took, 1)})
+                self.note(candidates=tuple(candidates))
+
+    def _measure_linear_layers(self, device: torch.device) -> None:
+        """Measure linear layers on frozen features, and symmetries on them if no policy is searched."""
+        record, known = self.record, pretrained(self.record.candidates)
+
+        def images_of(side: int) -> tuple[LabelledImages, Folds, int]:
+            data, folds = self._images_of_contest({**record.settings, **known[0].settings, "image_size": side})
+            # Images with a validation split of their own have no folds.
+            images: Any = data.train
+            parts = [torch.arange(len(images))[::N_FOLDS] if one is None else one for one in folds]
+            return images, parts, len(data.class_names)
+
+        self.note(linear=tuple(linear_results(known, images_of, device, LINEAR_SHARE * record.budget_seconds)))
+        best = self.record.best_linear
+        assert best is not None
+        self.callback.said(f"On validation images, {best.name} has {best.error_percent:.1f} % error ({self._clock()})")
+        if not self.extent.is_searched:
+            images, folds, n_classes = images_of(best.side)
+            moves = [one for one in SPACES["recipe"].operations if one.stage == SYMMETRY]
+            self.note(symmetries=linear_gaps(best, images, folds[0], n_classes, moves, device))
+
     def search(self) -> None:
+        if not self.extent.is_searched:
+            return
         folder, record = self.folder / SEARCH_FOLDER, self.record
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
         steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
         jobs = None if self.cluster else record.n_jobs
         how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
-        given = {} if is_begun else record.settings
+        is_tuned = record.settings.get("tunes_strength", record.budget_seconds >= SECONDS_TO_TUNE)
+        given = {} if is_begun else {**record.settings, "tunes_strength": is_tuned}
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
@@ -143,39 +242,48 @@ class AutoRun:
         race = RaceFindings.of(result.schedule.provenance) if result.schedule is not None else None
         self.callback.said(f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})")
 
+    def _searched_with(self, settings: Mapping[str, Any]) -> SearchConfig:
+        return SearchConfig.from_preset({**settings, "data": self.record.data}).resolved()
+
     @property
     def searched(self) -> SearchConfig:
         """The settings of the search."""
         own = custom_components(self.own.get("network"), self.own.get("space"))
         if (self.folder / SEARCH_FOLDER / CONFIG_NAME).exists():
             return from_config(SearchConfig, self.folder / SEARCH_FOLDER, {}, own, resume=True)
-        return SearchConfig.from_preset({**self.record.settings, "data": self.record.data}).resolved()
+        return self._searched_with(self.record.settings)
 
     @property
     def config(self) -> EvaluationConfig:
         """The settings of all trainings after the search."""
-        searched, of_test = self.searched.flat(), dict(self.record.of_test)
+        return self._config_of(self.record.settings, self.record.n_images, self.searched)
+
+    def _config_of(
+        self, settings: Mapping[str, Any], n_images: int, searched: SearchConfig | None = None
+    ) -> EvaluationConfig:
+        """The settings of trainings. settings, searched: of a search. n_images: for training and validation."""
+        of_search, of_test = (searched or self._searched_with(settings)).flat(), dict(self.record.of_test)
         of_test.pop("against", None)
         names = {*EvaluationConfig.model_fields} - {"train_size", "val_size", *(["model"] if self._own_network else [])}
-        settings = {name: searched[name] for name in names if name in searched}
-        train_size, own_val = self.record.settings.get("train_size"), self._has_own_val
+        found = {name: of_search[name] for name in names if name in of_search}
+        train_size, own_val = settings.get("train_size"), self._has_own_val
         # The planned images, and no validation images in addition to a part of the training images.
-        settings["train_size"] = train_size and (train_size if own_val else self.record.n_images)
+        found["train_size"] = train_size and (train_size if own_val else n_images)
         with_val = own_val and train_size is None
-        return EvaluationConfig.make({**settings, "data": self.record.data, "with_val": with_val, **of_test})
+        return EvaluationConfig.make({**found, "data": self.record.data, "with_val": with_val, **of_test})
 
     def contest(self) -> None:
         """Train with each row until the best is clear, or the time is over."""
         record, config, found = self.record, self.config, self.found
-        folder, extent = self.folder / CONTEST_FOLDER, Extent(*record.extent)
+        folder, extent = self.folder / CONTEST_FOLDER, self.extent
         folder.mkdir(exist_ok=True)
         makes: dict[str, Any] = {name: RECIPES[name].make() for name in rows_of_contest(None, len(RECIPES))}
         makes |= {} if found is None else {FOUND: found}
         of_networks = self._own_network, config.network_start()
         rows = {row.name: row for row in row_configs(makes, makes[RANDAUGMENT], config, *of_networks)}
-        data, held_out = self._images_of_contest()
+        data, held_out = self._images_of_contest(record.settings)
         how: dict[str, Any] = {"file": self.folder / CONTEST_NAME, "has_same_images": held_out == [None]}
-        contest = Contest.begun(rows_of_contest(found, extent.rows), **how)
+        contest = Contest.begun(rows_of_contest(found, extent.rows, record.symmetries), **how)
         steps = config.epochs * max(1, int(CONTEST_SHARE * len(data.train)) // config.batch_size)
         with connected(self.cluster) as machines:
             for seed in range(contest.n_seeds, extent.seeds):
@@ -196,11 +304,13 @@ class AutoRun:
                             break
                 if seed == 0 and contest.missing(0):
                     done = [row for row in contest.rows if row not in contest.missing(0)]
-                    fewer = next(n for n in range(len(done), 0, -1) if {*rows_of_contest(found, n)} <= {*done})
+                    fewer = next(
+                        n for n in range(len(done), 0, -1) if {*rows_of_contest(found, n, record.symmetries)} <= {*done}
+                    )
                     left_out = f"The contest had no time for {', '.join(contest.missing(0))}"
                     self.callback.said(left_out)
                     self.note(extent=(fewer, *extent[1:]), notes=(*self.record.notes, left_out))
-                    contest = Contest.begun(rows_of_contest(found, fewer), **how)
+                    contest = Contest.begun(rows_of_contest(found, fewer, record.symmetries), **how)
         self.note(rows=tuple(contest.table()), chosen=contest.best)
         self.callback.said(f"Contest: {contest.best} is chosen by validation images ({self._clock()})")
         shutil.rmtree(folder, ignore_errors=True)
@@ -210,14 +320,15 @@ class AutoRun:
         network = self.own.get("network")
         return None if network is None else CustomNetwork(network)
 
-    def _images_of_contest(self) -> tuple[EvaluationData, Sequence[Tensor | None]]:
-        images = load_search_data(self.searched, self.callback.images_read, self.datasets and self.datasets[0])
+    def _images_of_contest(self, settings: Mapping[str, Any]) -> tuple[EvaluationData, Sequence[Tensor | None]]:
+        config, trains_on_val = self._searched_with(settings), settings.get("train_size") is None
+        images = load_search_data(config, self.callback.images_read, self.datasets and self.datasets[0])
         images = images.in_color() if self._own_network is None else images
-        return contest_data(images, has_own_val=self._has_own_val)
+        return contest_data(images, has_own_val=self._has_own_val, trains_on_val=trains_on_val)
 
     @property
     def _has_own_val(self) -> bool:
-        return self.datasets is None and find_source(self.searched).val is not None
+        return self.datasets is None and find_source(self._searched_with(self.record.settings)).val is not None
 
     def _has_time_for(self, n_rows: int) -> bool:
         """Whether there is time for another seed of the contest with n_rows rows, and then a test of three rows."""
@@ -254,6 +365,33 @@ class AutoRun:
                 callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
                 **given,
             )
+
+        self._test_linear_layer()
+
+    def _test_linear_layer(self) -> None:
+        """Measure the best linear layer on the test images, fitted to all images that the test trains on."""
+        best = self.record.best_linear
+        if best is None or best.test_percent is not None:
+            return
+        settings = {**self.record.settings, "image_size": best.side}
+        config = self._config_of(settings, self.record.n_images)
+        data = load_evaluation_data(
+            config, self.callback.images_read, self.datasets, with_val=config.with_val
+        ).in_color()
+        train, test, n_classes = data.train, data.test.opened(), len(data.class_names)
+        assert isinstance(train, LabelledImages)
+        assert isinstance(test, LabelledImages)
+        began, network = time.monotonic(), FrozenFeatures(best.model, best.source, best.side, train.device)
+        scores = LinearLayer(network.of(train), train.labels, n_classes).scores(network.of(test))
+        found = {
+            "test_percent": round(100 * float(error_share(scores, test.labels)), 2),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        if not is_multi_label(test.labels):
+            recalls = [(scores.argmax(1) == one)[test.labels == one].float().mean() for one in test.labels.unique()]
+            found["balanced_percent"] = round(100 - 100 * float(torch.stack(recalls).mean()), 2)
+        self.note(linear=tuple(one.model_copy(update=found) if one == best else one for one in self.record.linear))
+        self.callback.said(f"Test, {best.name}: {found['test_percent']:.2f} % test error")
 
     def _clock(self) -> str:
         return f"{duration(self._spent + time.monotonic() - self._began)} of {duration(self.record.budget_seconds)}"

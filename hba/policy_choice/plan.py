@@ -12,18 +12,21 @@ import torch
 from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
-from hba.config.training import CommonSearchConfig
+from hba.config.training import CommonSearchConfig, source_of_weights
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import CHANNELS, LabelledImages
 from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
-from hba.policy_choice.record import AutoRecord
+from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
+from hba.models.timm_networks import TIMM
+from hba.policy_choice.contest import MOST_LEFT
+from hba.policy_choice.record import CONTEST, NETWORK, SEARCH, TEST, AutoRecord, Candidate
 from hba.policy_evaluation.baselines import NONE, named_rows
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.search import trainings_of
-from hba.policy_search.training_size import training_size
+from hba.policy_search.training_size import TrainingSize, fine_tuning_sizes, training_size
 from hba.schedule.recipes import RECIPES
 from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import find_device
@@ -42,28 +45,43 @@ OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchC
 
 
 class Extent(NamedTuple):
-    """Largest number of rows and of seeds of a contest, and the number of seeds of the test to plan with."""
+    """Largest number of rows and of seeds of a contest, the number of seeds of the test to plan with, how many networks
+    are compared by trainings, and whether a policy is searched, and its strength tuned.
+    """
 
     rows: int
     seeds: int
     test_seeds: int
+    networks: int = 1
+    is_searched: bool = True
+    is_tuned: bool = True
 
     def trainings(self, n_jobs: int) -> dict[str, float]:
         """The time of each phase, in multiples of one of several parallel trainings."""
-        contest = CONTEST_SHARE * (self.rows + 4 * (self.seeds - 1))
+        networks = math.ceil(self.networks / n_jobs) if self.networks > 1 else 0
+        # The training without augmentation of the chosen network is in the contest.
+        contest = self.rows - (networks > 0) + MOST_LEFT[0] * (self.seeds - 1)
         return {
-            "search": trainings_of(Race(), n_jobs),
-            "contest": contest / n_jobs,
-            "test": 3 * self.test_seeds / n_jobs,
+            NETWORK: CONTEST_SHARE * networks,
+            SEARCH: trainings_of(Race(tunes_strength=self.is_tuned), n_jobs) if self.is_searched else 0.0,
+            CONTEST: CONTEST_SHARE * contest / n_jobs,
+            TEST: 3 * self.test_seeds / n_jobs,
         }
 
 
 LEAST = Extent(3, 1, 1)
 """The smallest extent of a run."""
-SERIAL_SECONDS = 120.0
-"""A shorter run starts no processes, because each start takes seconds."""
-EXTENTS: Mapping[float, Extent] = {SERIAL_SECONDS: Extent(4, 1, 2), 600.0: Extent(5, 2, 2), math.inf: Extent(8, 3, 3)}
-"""By the longest budget for which they are used."""
+SERIAL_SECONDS, SECONDS_TO_TUNE = 120.0, 3600.0
+"""A run of at most the first time starts no processes, because each start takes seconds; one of at least the second
+tunes the strength of the policy that the search has found."""
+EXTENTS: Mapping[float, Extent] = {
+    **{
+        600.0: Extent(4, 1, 2, 3, False, False),
+        SECONDS_TO_TUNE: Extent(6, 2, 2, 4, True, False),
+        math.inf: Extent(8, 3, 3, 6),
+    }
+}
+"""By the shortest budget for which they are no longer used."""
 
 
 def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
@@ -92,13 +110,13 @@ def planned(
     data: a path or a name; None is the example. own: the user's objects, by setting. settings: the given ones, with
     `against`. datasets: the data in memory, if any. Raises SettingsError if the time is too short.
     """
-    began, is_example = time.monotonic(), data is None
+    began = time.monotonic()
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
-    given = resolved_data({**(EXAMPLE if is_example else {}), **given, "data": data or "digits"})
+    given = resolved_data({**(EXAMPLE if data is None else {}), **given, "data": data or "digits"})
     # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
-    budget, words = budget_of(budget_seconds, device, is_example=is_example)
+    budget, words = budget_of(budget_seconds, device, is_example=data is None)
     say(words)
     config = DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields})
     counts = counts_of(given, given["data"]) if datasets is None else {}
@@ -106,41 +124,91 @@ def planned(
     for line in seen.sentences:
         say(line)
     n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
-    extent = next(one for seconds, one in EXTENTS.items() if budget <= seconds)
-    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
-    trainings, start = sum(extent.trainings(n_jobs).values()), (4 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
-    left = PLANNED_SHARE * budget - start - (time.monotonic() - began)
-    if left <= 0:
-        raise SettingsError(
-            f"the budget must be longer than the start of its processes, {start:.0f} s; give 5m, or more"
-        )
-    size = training_size(seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own, seen))
-    used = {**given, **size.settings}
-    check_memory(size.n_images, used)
-    least = start + size.seconds * sum(LEAST.trainings(n_jobs).values())
+    models = pretrained_models(given, own, device, say, may_download=budget > SERIAL_SECONDS)
+    extent = extent_of(budget, settings, models)
+    trainings, start = sum(extent.trainings(n_jobs).values()), (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
+    if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
+        raise SettingsError(f"the budget must be longer than the start of processes, {start:.0f} s; give 5m, or more")
+    how = (seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own, seen))
+    sizes = sizes_of(how, models, given)
+    for size in sizes:
+        check_memory(size.n_images, {**given, **size.settings})
+    seconds, extent = max(size.seconds for size in sizes), extent._replace(networks=min(extent.networks, len(sizes)))
+    least = start + seconds * sum(LEAST._replace(is_searched=extent.is_searched).trainings(n_jobs).values())
     if least > budget:
-        raise SettingsError(
-            f"these settings need at least {duration(least)}, but the budget is {duration(budget)}; give a longer one"
-        )
-    part = f"{size.n_images:,} of the {seen.n_train:,} images for training and validation (--train-size)"
-    is_part = "train_size" in given and size.n_images < seen.n_train
-    lines = [*([part] if is_part else []), *size.reasons, words_of_phases(extent, n_jobs, size.seconds)]
+        text = f"these settings need at least {duration(least)}, but the budget is {duration(budget)}"
+        raise SettingsError(f"{text}; give a longer one")
+    lines = [*([words_of_part(sizes[0], seen)] if "train_size" in given else [])]
+    lines += sizes[0].reasons if len(sizes) == 1 else [words_of_networks(sizes, extent)]
+    lines.append(words_of_phases(extent, n_jobs, seconds))
     for line in lines:
         say(line)
+    used = {"baseline": "none", **unset(given["data"]), **given, **(sizes[0].settings if len(sizes) == 1 else {})}
     return AutoRecord(
         data=given["data"],
-        n_images=size.n_images,
+        n_images=sizes[0].n_images,
         counts=counts,
-        settings={"baseline": "none", **unset(given["data"]), **{name: used[name] for name in used if name != "data"}},
+        settings={name: one for name, one in used.items() if name != "data"},
+        candidates=tuple(Candidate.of(size) for size in sizes) if len(sizes) > 1 else (),
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
         n_jobs=n_jobs,
         extent=extent,
         spent=time.monotonic() - began,
-        training_seconds=max(size.seconds, 1e-3),
+        training_seconds=max(seconds, 1e-3),
         plan=(words, *seen.sentences, *lines),
         command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),
     )
+
+
+def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str]) -> Extent:
+    """The extent to plan with. models: pretrained networks to consider."""
+    extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
+    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
+    return extent if models else extent._replace(networks=1)
+
+
+def pretrained_models(
+    given: Mapping[str, Any],
+    own: Mapping[str, Any],
+    device: torch.device,
+    say: Callable[[str], None],
+    *,
+    may_download: bool,
+) -> tuple[str, ...]:
+    """Names of the pretrained networks to consider. None for the user's own network, if `pretrained` is none, or if
+    `model` names a network that has only random weights.
+    """
+    source = source_of_weights(given.get("pretrained", TIMM))
+    if "model" in own or source is None:
+        return ()
+    if "model" in given:
+        asked = "pretrained" in given or given["model"] in {*ON_CPU, *ON_GPU}
+        return (given["model"],) if asked else ()
+    if source != TIMM:
+        raise SettingsError("pretrained FILE needs the model whose weights it holds; give model too")
+    return usable_networks(device.type, say, may_download=may_download)
+
+
+def sizes_of(how: Any, models: Sequence[str], given: Mapping[str, Any]) -> list[TrainingSize]:
+    """The sizes of trainings from random weights, unless pretrained ones are asked for, and of the pretrained models.
+
+    how: arguments of training_size. Raises SettingsError if no training fits.
+    """
+    found, problem = list[TrainingSize](), list[SettingsError]()
+    if not (models and {"model", "pretrained", "freeze"} & {*given}):
+        try:
+            found.append(training_size(*how))
+        except SettingsError as error:
+            problem.append(error)
+    if models:
+        try:
+            found += fine_tuning_sizes(models, *how)
+        except SettingsError as error:
+            problem.append(error)
+    if not found:
+        raise problem[-1]
+    return found
 
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
@@ -186,10 +254,24 @@ def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[
     return {**given, "model": type(network).__name__, "image_size": side, "network": network}
 
 
+def words_of_part(size: TrainingSize, seen: Look) -> str:
+    return f"{size.n_images:,} of the {seen.n_train:,} images for training and validation (--train-size)"
+
+
+def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
+    found: dict[str, list[str]] = {}
+    for size in sizes:
+        weights = "pretrained" if "pretrained" in size.settings else "random weights"
+        sides = found.setdefault(f"{size.settings.get('model')} ({weights})", [])
+        sides += [one for one in [str(size.settings.get("image_size"))] if one not in sides]
+    listed = "; ".join(f"{name} at {', '.join(sides)} pixels" for name, sides in found.items())
+    return f"Networks to consider: {listed}; up to {extent.networks} of them are trained (--model, --image-size)"
+
+
 def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
-    beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
+    beside, search = f", {n_jobs} at a time" if n_jobs > 1 else "", "a search; " if extent.is_searched else ""
     return (
-        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} policies with "
+        f"A training takes about {duration(seconds)}{beside}: {search}a contest of up to {extent.rows} policies with "
         f"up to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
     )
 

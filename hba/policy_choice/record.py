@@ -7,19 +7,89 @@ from typing import Any, Self
 import pydantic
 
 from hba.errors import RunError
+from hba.models.timm_networks import frozen_in_words
+from hba.policy_search.training_size import TrainingSize
 from hba.report.run import AUTO_NAME
 from hba.utils.files import read_text, reason_of, write_text
+
+NETWORK, SEARCH, CONTEST, TEST = "network", "search", "contest", "test"
+PHASES = (NETWORK, SEARCH, CONTEST, TEST)
+"""The phases of a run, in order."""
+FAR_SHARE = 0.5
+"""Share of the error of guessing that remains with features of networks that were trained on other kinds of images."""
+
+
+class Candidate(pydantic.BaseModel):
+    """A network, image size and epochs to choose from.
+
+    settings: of its trainings, as far as they differ between candidates. n_images, seconds: as in TrainingSize. loss,
+    error_percent: of a training without augmentation on validation images, calibrated in nats; None before it ends.
+    took: its seconds.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    settings: dict[str, Any]
+    n_images: int
+    seconds: float
+    reasons: tuple[str, ...]
+    loss: float | None = None
+    error_percent: float | None = None
+    took: float | None = None
+
+    @staticmethod
+    def of(size: TrainingSize) -> "Candidate":
+        return Candidate(
+            settings=dict(size.settings), n_images=size.n_images, seconds=size.seconds, reasons=size.reasons
+        )
+
+    @property
+    def name(self) -> str:
+        """In words, such as `wrn-10-1 at 16 pixels (random weights)`."""
+        how = f"pretrained{frozen_in_words(self.settings)}" if self.settings.get("pretrained") else "random weights"
+        return f"{self.settings.get('model')} at {self.settings.get('image_size')} pixels ({how})"
+
+
+class LinearResult(pydantic.BaseModel):
+    """The error in per cent of a linear layer on frozen features: cross-validated, and of the test if it was measured.
+
+    guess_percent: the error of guessing the most frequent class. balanced_percent: the mean test error over the
+    classes. seconds: for features and layer.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    model: str
+    source: str
+    side: int
+    error_percent: float
+    guess_percent: float
+    seconds: float
+    test_percent: float | None = None
+    balanced_percent: float | None = None
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the features tell little, as for images unlike those that the network was trained on."""
+        return self.error_percent > FAR_SHARE * self.guess_percent
+
+    @property
+    def name(self) -> str:
+        return f"a linear layer on frozen features of {self.model} at {self.side} pixels"
 
 
 class AutoRecord(pydantic.BaseModel):
     """Everything that a run needs to resume, and that its report shows.
 
     data: a path or a name. n_images: for training and validation. counts: number of images of each class. settings: of
-    the search. of_test: settings for the test only. n_jobs: trainings at a time. extent: (rows, seeds, seeds of the
-    test). training_seconds: of one training, as planned and later as measured. spent: seconds of all calls so far.
-    test_seeds: their number, once it is decided. plan: a sentence for each choice. rows: the table of the contest.
-    chosen: the name of the chosen row. notes: sentences for the user. command: repeats the run. ended: phases that will
-    not continue. stopped: phases that Ctrl-C or an error has ended.
+    the search. of_test: settings for the test only. n_jobs: trainings at a time. extent: the fields of an Extent.
+    candidates: the networks to choose from; none if there is one only, which settings then contain. linear: linear
+    layers on frozen features. network: the number of the chosen candidate. symmetries: gap and standard error of each
+    symmetry, measured on frozen features in place of a search. training_seconds: of one training, as planned and later
+    as measured. spent: seconds of all calls so far. test_seeds: their number, once it is decided. plan: a sentence for
+    each choice. rows: the table of the contest. chosen: the name of the chosen row. image_ms: milliseconds in which the
+    kept network predicts an image. notes: sentences for the user. command: repeats the run. ended: phases that will not
+    continue. stopped: phases that Ctrl-C or an error has ended.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -32,7 +102,11 @@ class AutoRecord(pydantic.BaseModel):
     of_test: dict[str, Any]
     budget_seconds: float
     n_jobs: int
-    extent: tuple[int, int, int]
+    extent: tuple[int, ...]
+    candidates: tuple[Candidate, ...] = ()
+    linear: tuple[LinearResult, ...] = ()
+    network: int | None = None
+    symmetries: dict[str, tuple[float, float]] | None = None
     training_seconds: float
     plan: tuple[str, ...]
     command: str
@@ -40,10 +114,16 @@ class AutoRecord(pydantic.BaseModel):
     test_seeds: int | None = None
     rows: tuple[dict[str, Any], ...] = ()
     chosen: str | None = None
+    image_ms: float | None = None
     answer: str = ""
     notes: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
+
+    @property
+    def best_linear(self) -> LinearResult | None:
+        """The linear layer with the lowest cross-validated error."""
+        return min(self.linear, key=lambda one: one.error_percent, default=None)
 
     def save(self, folder: Path) -> None:
         write_text(folder / AUTO_NAME, self.model_dump_json(indent=2) + "\n")

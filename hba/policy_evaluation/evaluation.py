@@ -289,10 +289,10 @@ def shared_data(executor: Executor, data: EvaluationData) -> Shared:
     if isinstance(executor, SerialExecutor):
         return Shared(data)
     value = (data.name, data.class_names, str(executor.device))
-    return Shared(value, (*tensors_of(data.train), *tensors_of(data.test)), _data)
+    return Shared(value, (*tensors_of(data.train), *tensors_of(data.test)), data_of_tensors)
 
 
-def _data(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
+def data_of_tensors(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
     """The inverse of `shared_data` in another process."""
     name, class_names, device_name = value
     device, (images, labels, test_images, test_labels) = find_device(device_name), tensors

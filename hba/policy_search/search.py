@@ -12,6 +12,7 @@ from torch import nn
 
 from hba.algorithms import Algorithm, Race
 from hba.config.presets import DEFAULT_PRESETS
+from hba.config.training import source_of_weights
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
 from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
@@ -31,7 +32,7 @@ from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_c
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
 from hba.policy_search.forks import trainer_for
 from hba.policy_search.trainer import SearchTrainer
-from hba.policy_search.training_size import training_size
+from hba.policy_search.training_size import fine_tuning_sizes, training_size
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
 from hba.utils.devices import explained_memory_errors, find_device, own_state
@@ -126,13 +127,19 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
     n_jobs = n_threads if jobs is None and device.type == "cpu" else jobs or 1
     trainings = trainings_of(config.algorithm, n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
-    found = training_size(seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
+    how = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
+    is_pretrained = "model" in known and source_of_weights(known.get("pretrained")) is not None
+    fine_tuned = fine_tuning_sizes([known["model"]], *how) if is_pretrained else []
+    found = fine_tuned[-1] if fine_tuned else training_size(*how)
     return {name: one for name, one in found.settings.items() if name != "epochs"}
 
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
     """Approximate time of a search, in whole trainings, as measured in docs/settings.md."""
-    return (2.3 if n_jobs > 1 else 2.8) if isinstance(algorithm, Race) else 4.0
+    if not isinstance(algorithm, Race):
+        return 4.0
+    # The forks run in parallel, look-ahead does not.
+    return (1.0 if n_jobs > 1 else 1.6) + (1.3 if algorithm.tunes_strength else 0.0)
 
 
 def chosen_config(

@@ -1,25 +1,27 @@
 """Chooses network, image size and epochs of a training that takes a given time on this machine.
 
-It times steps on a ladder of networks and sizes, each of which costs more, and is better with equally many epochs, than
-the one before. It chooses the highest one for which enough epochs fit, or that is as fast as the lowest one. On a
-GPU, steps of small images take equally long.
+For random weights, it times steps on a ladder of networks and sizes, each of which costs more, and is better with
+equally many epochs, than the one before. It chooses the highest one for which enough epochs fit, or that is as fast as
+the lowest one. On a GPU, steps of small images take equally long. For pretrained weights, it times steps at several
+sizes, and returns those for which a few epochs fit; which one is best is measured by trainings.
 """
 
 import copy
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from hba.config.training import source_of_weights
 from hba.data.look import Look
 from hba.errors import SettingsError
-from hba.models import build_model
-from hba.models.timm_networks import TIMM, weights_at_hand
+from hba.models import Start, build_model
+from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_words, layout_of
 from hba.schedule.recipes import RECIPES
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import ScheduleAugmentation
@@ -29,22 +31,45 @@ from hba.utils.text import counted
 SMALL, LARGE = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10"), ("resnet-18", "resnet-50")
 """Networks for images of up to LARGEST_SMALL pixels, and for larger ones, from the fastest to the slowest."""
 SIDES, LARGEST_SMALL = (16, 24, 32, 48, 64, 96, 128, 160, 224), 64
-PRETRAINED, PRETRAINED_SIDE, PRETRAINED_EPOCHS = "timm:resnet18.a1_in1k", 128, 8
-"""A network for photographs, if its weights are on this machine; the smallest side, and the fewest epochs."""
+PRETRAINED_SIDES, ENLARGED = (48, 64, 96, 128, 160, 192, 224), 2
+"""Sides for pretrained networks, and how many times the side of the images they may have: their layers expect large
+objects, so small images are better enlarged."""
+FINE_TUNING_BATCH, FINE_TUNING_DECAY = 32, 0.05
+GENTLE_RATE, STRONG_RATE, WITHOUT_BATCH_NORM, WARM_UP_EPOCHS = 0.0003, 0.001, 0.2, 1
+"""Learning rates of AdamW for images like those of the pretrained weights, with all statistics of BatchNorm frozen, and
+for other images, without; their factor for networks without BatchNorm, such as vision transformers; and the epochs of
+warm-up, without which gentle trainings may diverge."""
+FEWEST_FINE_TUNING, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART = (2, 5), 30, 6
+"""Bounds on the epochs of fine-tuning, the fewest at the smallest side and at all others, and the epochs if only a part
+of the images is used, at the smallest side."""
+FROZEN_SHARE, MOST_SIDES = 1 / 3, 3
+"""Share of the groups of layers, from the first, that may be frozen; how many of the largest sides are considered."""
 IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
 """Images in a training that make a larger network worthwhile; bounds on the epochs for that; and most epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
 """If fewer epochs of all images fit, a part of them is used for EPOCHS_OF_PART; fewer images are an error."""
 STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)
-LEARNING_RATE, WEIGHT_DECAY, PRETRAINED_LEARNING_RATE = 0.1, 0.0005, 0.01
+LEARNING_RATE, WEIGHT_DECAY = 0.1, 0.0005
 """Learning rates are for batches of 128, and proportional to the square root of the batch size."""
-WORTH_IT, AS_FAST = 1.25, 1.1
-"""How many times as fast bfloat16 must be to be used; how many times as long as the shortest a step may always take."""
-BESIDE, MOST_STEPS, MOST_SECONDS = 1.3, 20, 1.0
-"""How much longer a step takes while other trainings run, and how many steps to time, for how long."""
+WORTH_IT, MUCH_SLOWER, AS_FAST = 1.25, 1.5, 1.1
+"""How many times as fast bfloat16 must be to be used, and how many times as slow to be tried no more; how many times as
+long as the shortest a step may always take."""
+BESIDE, MOST_STEPS, MOST_SECONDS, TOO_LONG = 1.3, 20, 1.0, 1.5
+"""How much longer a step takes while other trainings run; how many steps to time, for how long; and how many times the
+time of a training may be exceeded, in proportion to the pixels, for the next size to be timed."""
 
-Rung = tuple[str, int]
-"""Network and side of images."""
+
+class Rung(NamedTuple):
+    """Network and side of images. further: settings of fine-tuning, none for random weights."""
+
+    model: str
+    side: int
+    further: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the time of a step depends on."""
+        return (self.model, self.side, dict(self.further).get("freeze", "").removesuffix(AND_STATISTICS))
 
 
 @dataclass(frozen=True)
@@ -62,7 +87,7 @@ class TrainingSize:
 def training_size(
     look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
 ) -> TrainingSize:
-    """Choose the settings that are not given, so that one training takes about this many seconds.
+    """Choose the settings that are not given, so that one training from random weights takes about this many seconds.
 
     n_threads: of PyTorch for one training. given: settings by name. If FEWEST_EPOCHS of all images do not fit, it uses
     a part of them. Raises SettingsError if that part would have fewer than FEWEST_IMAGES.
@@ -78,27 +103,114 @@ def training_size(
             longer = timer.seconds(rung)
         except torch.OutOfMemoryError:
             break
-        least = given.get("epochs", PRETRAINED_EPOCHS) if rung[0] == PRETRAINED else needed
-        fits = longer * n * least <= seconds
+        fits = longer * n * needed <= seconds
         if not fits and longer > free:
             break
         chosen, cost = rung, longer
-        reason = f"the largest choice for which {least} epochs fit" if fits else "as fast as the smallest"
+        reason = f"the largest choice for which {needed} epochs fit" if fits else "as fast as the smallest"
+    fitted = _fitted(look, cost, seconds, given, (FEWEST_EPOCHS, MOST_EPOCHS, EPOCHS_OF_PART))
+    if isinstance(fitted, float):
+        raise too_short(fitted)
+    return _size(chosen, fitted, cost, reason, look, timer, given)
+
+
+def fine_tuning_sizes(
+    models: Sequence[str], look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
+) -> list[TrainingSize]:
+    """The choices for pretrained weights whose trainings take about this many seconds, with a few epochs or more.
+
+    For each of the models, the largest MOST_SIDES sides, each in the ways of ways_to_fine_tune. Raises SettingsError if
+    no training fits.
+    """
+    batch_size = given.get("batch_size") or min(FINE_TUNING_BATCH, max(2, images_of(look, given) // 3))
+    timer, source = StepTimer(look, batch_size, device, n_threads, given), source_of_weights(given.get("pretrained"))
+    largest = max(PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * look.side))
+    sides = [given["image_size"]] if given.get("image_size") else [one for one in PRETRAINED_SIDES if one <= largest]
+    found, times = list[TrainingSize](), math.inf
+    for model in models:
+        of_model, of_pixel = list[list[TrainingSize]](), 0.0
+        for side in sides:
+            bounds = (FEWEST_FINE_TUNING[len(of_model) > 0], MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
+            if of_pixel * side**2 * images_of(look, given) * bounds[0] > TOO_LONG * seconds and not given.get("epochs"):
+                break
+            of_side = list[TrainingSize]()
+            for further in ways_to_fine_tune(model, batch_size, {**given, "pretrained": source or TIMM}):
+                rung = Rung(model, side, further)
+                try:
+                    cost = timer.seconds(rung)
+                except torch.OutOfMemoryError:
+                    break
+                of_pixel = cost / side**2
+                fitted = _fitted(look, cost, seconds, given, bounds)
+                if isinstance(fitted, float):
+                    times = min(times, fitted)
+                # A part of the images is used at the smallest side only.
+                elif not (of_model and fitted.sizes):
+                    of_side.append(_size(rung, fitted, cost, "", look, timer, given))
+            if not of_side:
+                break
+            of_model.append(of_side)
+        found += [size for of_side in of_model[-MOST_SIDES:] for size in of_side]
+    if not found:
+        raise too_short(times)
+    return found
+
+
+def ways_to_fine_tune(model: str, batch_size: int, given: Mapping[str, Any]) -> list[tuple[tuple[str, Any], ...]]:
+    """Settings of a gentle training, of a strong one, and of a strong one of all layers. Those that are given replace
+    them, and equal ones are left out.
+    """
+    has_batch_norm, n_groups = layout_of(model)
+    of_rate = math.sqrt(batch_size / FINE_TUNING_BATCH) * (1.0 if has_batch_norm else WITHOUT_BATCH_NORM)
+    first, found = str(int(FROZEN_SHARE * n_groups)), []
+    gentle = first + AND_STATISTICS * has_batch_norm
+    for rate, part in ((GENTLE_RATE, gentle), (STRONG_RATE, first), (STRONG_RATE, NOTHING)):
+        own = {"pretrained": given["pretrained"], "freeze": part, "optimizer": "adamw"}
+        if given.get("optimizer", "adamw") == "adamw":
+            own |= {"learning_rate": float(f"{rate * of_rate:.2g}"), "weight_decay": FINE_TUNING_DECAY}
+        found.append(tuple({**own, **{name: given[name] for name in own if name in given}}.items()))
+    return [*dict.fromkeys(found)]
+
+
+def too_short(times: float) -> SettingsError:
+    """times: how many times as long the budget has to be."""
+    return SettingsError(f"the budget is too short for one training; give one {times:.1f} times as long")
+
+
+class _Fitted(NamedTuple):
+    """Epochs and images of a training, and the settings that select a part of the images."""
+
+    epochs: int
+    n_images: int
+    sizes: Mapping[str, int]
+
+
+def _fitted(
+    look: Look, cost: float, seconds: float, given: Mapping[str, Any], bounds: tuple[int, int, int]
+) -> _Fitted | float:
+    """Epochs of all images, or of a part of them, that take this many seconds. If there are none, how many times the
+    seconds must be. cost: seconds per image. bounds: fewest and most epochs, and those of a part.
+    """
+    n, (fewest, most, of_part) = images_of(look, given), bounds
     sizes: dict[str, int] = {}
-    if "epochs" not in given and FEWEST_EPOCHS * cost * n > seconds:
-        most = n if "train_size" in given else int(seconds / (cost * EPOCHS_OF_PART))
-        if most == n or most < FEWEST_IMAGES:
-            needed_time = cost * (FEWEST_EPOCHS * n if n <= FEWEST_IMAGES else EPOCHS_OF_PART * FEWEST_IMAGES)
-            times = math.ceil(10 * needed_time / max(seconds, 1e-9)) / 10
-            raise SettingsError(f"the budget is too short for one training; give one {times:.1f} times as long")
-        n_val = min(most // 5, look.n_val or most)
-        n, sizes = most, {"train_size": most - n_val, "val_size": n_val}
-    epochs = given.get("epochs") or min(MOST_EPOCHS, int(seconds / (cost * n)))
+    if "epochs" not in given and fewest * cost * n > seconds:
+        most_images = n if "train_size" in given else int(seconds / (cost * of_part))
+        if most_images == n or most_images < FEWEST_IMAGES:
+            needed = cost * (fewest * n if n <= FEWEST_IMAGES else of_part * FEWEST_IMAGES)
+            return math.ceil(10 * needed / max(seconds, 1e-9)) / 10
+        n_val = min(most_images // 5, look.n_val or most_images)
+        n, sizes = most_images, {"train_size": most_images - n_val, "val_size": n_val}
+    return _Fitted(given.get("epochs") or min(most, int(seconds / (cost * n))), n, sizes)
+
+
+def _size(
+    rung: Rung, fitted: _Fitted, cost: float, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any]
+) -> TrainingSize:
     return TrainingSize(
-        settings={**_settings(chosen, epochs, timer, given), **sizes},
-        n_images=n,
-        seconds=epochs * cost * n,
-        reasons=tuple(_reasons(chosen, epochs, reason, look, timer, given, n)),
+        settings={**_settings(rung, fitted.epochs, timer, given), **fitted.sizes},
+        n_images=fitted.n_images,
+        seconds=fitted.epochs * cost * fitted.n_images,
+        reasons=tuple(_reasons(rung, fitted, reason, look, timer, given)),
     )
 
 
@@ -110,30 +222,33 @@ def images_of(look: Look, given: Mapping[str, Any]) -> int:
 
 
 def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str, Any]) -> dict[str, Any]:
-    is_pretrained, is_sgd = chosen[0] == PRETRAINED, given.get("optimizer", "sgd") == "sgd"
-    rate = PRETRAINED_LEARNING_RATE if is_pretrained else LEARNING_RATE
-    rate = float(f"{rate * math.sqrt(timer.batch_size / BATCH_SIZES[-1]):.2g}")
+    is_sgd = given.get("optimizer", "sgd") == "sgd"
+    rate = float(f"{LEARNING_RATE * math.sqrt(timer.batch_size / BATCH_SIZES[-1]):.2g}")
     found = {
-        **{"model": chosen[0], "image_size": chosen[1], "epochs": epochs, "batch_size": timer.batch_size},
+        **{"model": chosen.model, "image_size": chosen.side, "epochs": epochs, "batch_size": timer.batch_size},
         **({"learning_rate": rate, "weight_decay": WEIGHT_DECAY} if is_sgd else {}),
-        **({"pretrained": TIMM} if is_pretrained else {}),
+        **dict(chosen.further),
+        **({"learning_rate_warm_up_epochs": WARM_UP_EPOCHS} if chosen.further and epochs > WARM_UP_EPOCHS else {}),
         "fast": timer.is_fast(chosen),
     }
+    if chosen.further:
+        return {name: value for name, value in found.items() if name in dict(chosen.further) or name not in given}
     return {name: value for name, value in found.items() if name not in given}
 
 
 def _reasons(
-    chosen: Rung, epochs: int, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any], n_images: int
+    chosen: Rung, fitted: _Fitted, reason: str, look: Look, timer: "StepTimer", given: Mapping[str, Any]
 ) -> list[str]:
-    (model, side), found = chosen, []
-    if n_images < images_of(look, given):
-        found.append(f"{n_images:,} of the {look.n_train:,} images for training and validation (--train-size)")
+    found, epochs, is_pretrained = [], fitted.epochs, bool(chosen.further)
+    if fitted.n_images < images_of(look, given):
+        found.append(f"{fitted.n_images:,} of the {look.n_train:,} images for training and validation (--train-size)")
     if not {"model", "image_size"} <= given.keys():
-        size = f"the images have about {look.side}"
-        found.append(f"{model}, images of {side}x{side} pixels ({size}): {reason} (--model, --image-size)")
+        size = f"images of {chosen.side}x{chosen.side} pixels (the images have about {look.side})"
+        how = f" with pretrained weights{frozen_in_words(dict(chosen.further))}" if is_pretrained else ""
+        found.append(f"{chosen.model}{how}, {size}{': ' if reason else ''}{reason} (--model, --image-size)")
     if "epochs" not in given:
-        most = ", the most" if epochs == MOST_EPOCHS else ""
-        few = ": few, which favors little augmentation" if epochs < LEAST_EPOCHS and model != PRETRAINED else ""
+        most = ", the most" if epochs == (MOST_FINE_TUNING if is_pretrained else MOST_EPOCHS) else ""
+        few = ": few, which favors little augmentation" if epochs < LEAST_EPOCHS and not is_pretrained else ""
         found.append(f"{counted(epochs, 'epoch')} a training{most}{few} (--epochs)")
     if "fast" not in given and timer.is_fast(chosen):
         found.append(f"bfloat16: {timer.gain(chosen):.1f} times as fast here (--no-fast)")
@@ -145,15 +260,12 @@ def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
     side, model = given.get("image_size"), given.get("model")
     sides = [side] if side else [one for one in SIDES if one <= look.side] or [SIDES[0]]
     if model is not None:
-        return [(model, one) for one in sides]
+        return [Rung(model, one) for one in sides]
     small, large = ([one for one in sides if (one > LARGEST_SMALL) == is_large] for is_large in (False, True))
     rungs = [(SMALL[0], one) for one in small]
     rungs += [(one, at) for one in SMALL[1 : 3 if large else None] for at in small[-1:]]
     rungs += [(LARGE[0], at) for at in large] + [(LARGE[1], at) for at in large[-1:]]
-    has_photographs = sides[-1] >= PRETRAINED_SIDE and not look.is_grey
-    if has_photographs and "pretrained" not in given and weights_at_hand(PRETRAINED):
-        rungs.append((PRETRAINED, min(sides[-1], SIDES[-1])))
-    return rungs
+    return [Rung(*one) for one in rungs]
 
 
 def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
@@ -169,15 +281,17 @@ class StepTimer:
         self, look: Look, batch_size: int, device: torch.device, n_threads: int, given: Mapping[str, Any]
     ) -> None:
         self.batch_size, self.device, self.n_threads, self.given = batch_size, device, n_threads, given
-        self.n_classes, self._found = len(look.class_names), dict[Rung, dict[bool, float]]()
+        self.n_classes, self._found = len(look.class_names), dict[Any, dict[bool, float]]()
 
     def seconds(self, rung: Rung) -> float:
         """Seconds per image of a training step, including its augmentation."""
-        if rung not in self._found:
-            tried = [bool(self.given["fast"])] if "fast" in self.given else [False, True]
+        if rung.key not in self._found:
+            # A processor without instructions for bfloat16 is many times slower with it.
+            is_slow = any(one.get(True, 0.0) > MUCH_SLOWER * one[False] for one in self._found.values() if False in one)
+            tried = [bool(self.given["fast"])] if "fast" in self.given else [False] if is_slow else [False, True]
             with default_generators(self.device):
-                self._found[rung] = {is_fast: self._timed(rung, is_fast) for is_fast in tried}
-        return self._found[rung][self.is_fast(rung)]
+                self._found[rung.key] = {is_fast: self._timed(rung, is_fast) for is_fast in tried}
+        return self._found[rung.key][self.is_fast(rung)]
 
     def is_fast(self, rung: Rung) -> bool:
         """Whether to use bfloat16: as given, or if it is worth it."""
@@ -185,20 +299,20 @@ class StepTimer:
 
     def gain(self, rung: Rung) -> float:
         """How many times as fast bfloat16 is; 1 if it was not tried."""
-        found = self._found[rung]
+        found = self._found[rung.key]
         return found[False] / found[True] if len(found) == 2 else 1.0
 
     def _timed(self, rung: Rung, is_fast: bool) -> float:
         """Time a few steps, without the first, and take the shortest."""
-        (model, side), threads, seconds = rung, torch.get_num_threads(), list[float]()
-        network = copy.deepcopy(self.given.get("network")) or build_model(
-            model.partition(".")[0], self.n_classes, 0, side
-        )
-        network = network.to(self.device).train()
+        side, threads, seconds = rung.side, torch.get_num_threads(), list[float]()
+        how = dict(rung.further)
+        start = Start.of(rung.model, how["pretrained"], how["freeze"]) if how else None
+        own = copy.deepcopy(self.given.get("network"))
+        network = (own or build_model(rung.model, self.n_classes, 0, side, start)).to(self.device).train()
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
-        optimizer = torch.optim.SGD(network.parameters(), LEARNING_RATE, momentum=0.9, foreach=True)
+        optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, foreach=True)
         images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
         augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]

@@ -54,10 +54,13 @@ class Dots(NamedTuple):
         return [number * step for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
-def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Dots | None:
+def error_dots(
+    results: EvaluationResult, measure: Measure = "test_error", linear: Sequence[Mapping[str, Any]] = ()
+) -> Dots | None:
     """Mean errors: the first row, then the others from the lowest. Intervals are of the first row minus the others.
 
-    measure: the test error, or the balanced accuracy, which is shown as the balanced error. None without a number.
+    measure: the test error, or the balanced accuracy, which is shown as the balanced error. linear: linear layers on
+    frozen features, of which those with a test error get a row without an interval. None without a number.
     """
     sign, base = (1, 0) if measure == "test_error" else (-1, 100)
     errors = {
@@ -76,6 +79,10 @@ def error_dots(results: EvaluationResult, measure: Measure = "test_error") -> Do
             each = tuple(of_row.values()) if len(of_row) > 1 else ()
             words = "" if minus is None else f"{results.rows[0].name} is {_in_words(minus)}"
             rows.append(Row(name, number, low, high, f"{number:.1f} %", words, each, of_row is first))
+    for one in linear:
+        if (error := one.get("balanced_percent" if base else "test_percent")) is not None:
+            words = f"on frozen features of {one['model']} at {one['side']} pixels, {one['seconds']:.0f} s"
+            rows.append(Row("linear layer", error, error, error, f"{error:.1f} %", words))
     ordered = [rows[0], *sorted(rows[1:], key=lambda one: one.number)]
     return Dots.of(ordered, "balanced error" if base else "test error", line, least=1.0)
 

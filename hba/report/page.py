@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,8 @@ def page_of(run: Run) -> str:
     page = environment.get_template("report.html.j2").render(
         **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind], "answer": answer, "details": details},
         results=results,
-        evaluation=None if results is None else _evaluation_part(results),
+        evaluation=None if results is None else _evaluation_part(results, run.auto.get("linear", ())),
+        networks=tables.networks_table(run.auto),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
         policy=None if schedule is None else _policy_part(schedule, run.samples, run.native),
         race=race,
@@ -141,12 +142,12 @@ def _origin(search: SearchFiles) -> str:
     return f"Found by {by} in {', '.join(found)}.{stopped}"
 
 
-def _evaluation_part(results: EvaluationResult) -> dict[str, Any]:
+def _evaluation_part(results: EvaluationResult, linear: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     is_uneven = results.rows[0].is_uneven
     shown = [one for one in MEASURES if one != "balanced_accuracy" or is_uneven]
     return {
-        "dots": dots.error_dots(results),
-        "balanced": dots.error_dots(results, "balanced_accuracy") if is_uneven else None,
+        "dots": dots.error_dots(results, "test_error", linear),
+        "balanced": dots.error_dots(results, "balanced_accuracy", linear) if is_uneven else None,
         "numbers": [table for measure in shown if (table := tables.measured_table(results, measure))],
         "error": error_in_words(results.error),
         "confused": tables.confused(results),

@@ -1,10 +1,11 @@
 """Tables of a run, for its page and for commands."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hba.models.timm_networks import frozen_in_words
 from hba.report.results import MEASURES, EvaluationResult, Measure, mean_of, std_of
 from hba.utils.text import points
 
@@ -14,6 +15,33 @@ class Table(NamedTuple):
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def networks_table(auto: Mapping[str, Any]) -> Table | None:
+    """The networks that `hba auto` considered, from the content of auto.json; None if there was only one.
+
+    Linear layers that were measured at a size without a training have a row of their own.
+    """
+    linear = {(one["model"], one["side"]): f"{one['error_percent']:.1f} %" for one in auto.get("linear", ())}
+    rows, chosen = list[tuple[str, ...]](), auto.get("network")
+    for number, one in enumerate(auto.get("candidates", ())):
+        settings = one["settings"]
+        place = (settings.get("model"), settings.get("image_size"))
+        weights = f"pretrained{frozen_in_words(settings)}" if settings.get("pretrained") else "random"
+        reached = ["not trained", "", ""]
+        if one.get("loss") is not None:
+            reached = [f"{one['loss']:.3f}", f"{one['error_percent']:.1f} %", f"{one['took']:.0f} s"]
+        mark = " ✓" if number == chosen else ""
+        of_size = linear.get(place, "-") if settings.get("pretrained") else "-"
+        rows.append((f"{place[0]}{mark}", str(place[1]), weights, of_size, str(settings.get("epochs")), *reached))
+    known = {(row[0].removesuffix(" ✓"), int(row[1])) for row in rows if row[1].isdigit()}
+    rows += [
+        (model, str(side), "all frozen", one, "-", "", "", "")
+        for (model, side), one in linear.items()
+        if (model, side) not in known
+    ]
+    headings = ("network", "pixels", "weights", "linear layer, error", "epochs", "loss, nats", "error", "time")
+    return Table(headings, tuple(rows)) if rows else None
 
 
 def share(value: float) -> str:

@@ -92,14 +92,17 @@ class Plateau(LRScheduler):
 def optimizer_for(
     settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused with `fast`, and the learning rate schedule of the settings.
+    """The optimizer, fused with `fast` and for AdamW, and the learning rate schedule of the settings.
 
     plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
     """
     groups: list[Any] = list(parameters)
     tensors = [one for group in groups for one in (group["params"] if isinstance(group, dict) else [group])]
     # PyTorch 2.4, the oldest supported version, has fused optimizers on these devices.
-    is_fused = settings.fast and {one.device.type for one in tensors} <= {"cpu", "cuda"}
+    is_fused = (settings.fast or settings.optimizer == "adamw") and {one.device.type for one in tensors} <= {
+        "cpu",
+        "cuda",
+    }
     how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)

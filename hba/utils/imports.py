@@ -12,7 +12,7 @@ from typing import Any
 from hba.errors import SettingsError
 
 EXTRAS: Mapping[str, Sequence[str]] = {
-    **{"timm": ["timm"], "tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
+    **{"tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
     **{"exports": ["albumentations", "lightning"], "numba": ["numba"], "tensorboard": ["tensorboard"]},
 }
 """Optional packages, by the extra of hba that installs them."""

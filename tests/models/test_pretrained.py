@@ -10,7 +10,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from each import each
-from pretrained_networks import MODEL, NAME, pretrained, weights_file
+from pretrained_networks import CLASSES_THERE, MODEL, NAME, pretrained, weights_file
 from safetensors.torch import save_file
 from torch import nn
 
@@ -127,6 +127,14 @@ def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -
     freeze(network, "all-but-head", (head,))
     # A copy is frozen like its original: searches and evaluations make them.
     assert set(trained(copy.deepcopy(network))) == {f"{head}.weight", f"{head}.bias"}
+
+
+def test_statistics_alone_can_be_frozen(tmp_path: Path) -> None:
+    start = Start.of(MODEL, str(weights_file(tmp_path)), "none+statistics")
+    changed = {name for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start)) if "running" in name}
+    assert changed == set()
+    start = Start.of(MODEL, str(tmp_path / "weights.pth"))
+    assert any("running" in name for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start)))
 
 
 def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() -> None:

@@ -80,10 +80,17 @@ def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() ->
     assert len(data.train) == 50
 
 
-def test_validation_images_that_are_apart_are_held_out_by_all_seeds() -> None:
+def test_of_validation_images_that_are_apart_a_part_is_trained_on_where_the_test_trains_on_them() -> None:
     train, val = two_sides(40, seed=0), two_sides(10, seed=1)
-    data, held_out = contest_data(SearchData("d", ("left", "right"), train, val), has_own_val=True)
-    assert held_out == [None]
+    images = SearchData("d", ("left", "right"), train, val)
+    data, folds = contest_data(images, has_own_val=True)
+    assert isinstance(data.train, LabelledImages)
+    assert torch.equal(data.train.images[40:], val.images)
+    held_out = [fold.tolist() for fold in folds if fold is not None]
+    assert sorted(one for fold in held_out for one in fold) == list(range(40, 50))
+    assert min(map(len, held_out)) >= 4
+    data, of_all = contest_data(images, has_own_val=True, trains_on_val=False)
+    assert of_all == [None]
     assert isinstance(data.test, LabelledImages)
     assert torch.equal(data.test.images, val.images)
 

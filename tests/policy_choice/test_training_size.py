@@ -9,8 +9,7 @@ from torch import nn
 
 from hba.data.look import Look
 from hba.errors import SettingsError
-from hba.policy_search import training_size as module
-from hba.policy_search.training_size import MOST_EPOCHS, StepTimer, ladder, training_size
+from hba.policy_search.training_size import MOST_EPOCHS, Rung, StepTimer, fine_tuning_sizes, ladder, training_size
 
 CPU = torch.device("cpu")
 
@@ -73,22 +72,42 @@ def test_of_too_many_images_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> 
         sized(monkeypatch, 15.0, n=100_000, train_size=90_000)
 
 
-def test_large_images_get_networks_for_large_images_and_pretrained_ones_where_weights_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_images_get_networks_for_large_images() -> None:
     rungs = ladder(look(300), {})
-    assert [side for _, side in rungs] == sorted(side for _, side in rungs)
-    assert rungs[-1] == ("resnet-50", 224)
-    monkeypatch.setattr(module, "weights_at_hand", lambda name: True)
-    assert ladder(look(300), {})[-1] == (module.PRETRAINED, 224)
-    assert ladder(look(300, is_grey=True), {})[-1] == ("resnet-50", 224)
-    assert ladder(look(64), {})[-1] == ("wrn-28-10", 64)
+    assert [rung.side for rung in rungs] == sorted(rung.side for rung in rungs)
+    assert rungs[-1] == Rung("resnet-50", 224)
+    assert ladder(look(64), {})[-1] == Rung("wrn-28-10", 64)
+
+
+def fine_tuned(monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, **given: Any) -> Any:
+    """Settings of all choices, and images, if an image of 48 pixels costs 10 ms, and others in proportion to pixels."""
+    monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: 0.01 * (rung.side / 48) ** 2)
+    monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
+    return fine_tuning_sizes(["efficientnet-lite0"], look(side, n), seconds, CPU, 1, given)
+
+
+def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [one.settings for one in fine_tuned(monkeypatch, 250.0)]
+    assert {one["image_size"]: one["epochs"] for one in found} == {48: 25, 64: 14, 96: 6}
+    assert all(one["pretrained"] == "timm" for one in found)
+    # Images are enlarged, but only so far.
+    assert {one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=20)} == {48}
+    assert {one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=64)} == {64, 96, 128}
+    assert {one.settings["epochs"] for one in fine_tuned(monkeypatch, 200.0, image_size=96)} == {5}
+
+
+def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fine_tuned(monkeypatch, 120.0, n=100_000)
+    assert {one.settings["image_size"] for one in found} == {48}
+    assert {one.n_images for one in found} == {2000}
+    with pytest.raises(SettingsError, match="budget"):
+        fine_tuned(monkeypatch, 1.0)
 
 
 def test_steps_of_a_larger_network_are_timed_as_longer() -> None:
     timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
     layer = nn.Linear(3 * 32 * 32, 2)
     own, before = nn.Sequential(nn.Flatten(), layer), layer.weight.detach().clone()
-    assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(("own", 32)) > 0
+    assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(Rung("own", 32)) > 0
     assert torch.equal(layer.weight, before)
-    assert timer.seconds(("wrn-16-2", 32)) > timer.seconds(("wrn-10-1", 16)) > 0
+    assert timer.seconds(Rung("wrn-16-2", 32)) > timer.seconds(Rung("wrn-10-1", 16)) > 0

@@ -1,0 +1,165 @@
+"""The choice of the network of a run, by measurement.
+
+    for each pretrained network and image size: cross-validated error of a linear layer on frozen features
+    train without augmentation: random weights, and the pretrained choices with the lowest of these errors
+    choose the lowest calibrated loss on validation images
+
+All trainings take about the same time, so a choice is as good as what it reaches in this time. Networks of random
+weights are trained whatever the linear layers say, because these say nothing about them.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hba.algorithms.race_measures import gaps_of, moved_by
+from hba.data.images import EvaluationData, LabelledImages
+from hba.executors.executor import Executor, SerialExecutor, Shared, tensors_of
+from hba.operations import Operation
+from hba.policy_choice.contest import FIRST_SEED, Entry, Outcome, train_and_compare
+from hba.policy_choice.linear import FrozenFeatures, LinearLayer, cross_validated
+from hba.policy_choice.record import Candidate, LinearResult
+from hba.policy_evaluation.baselines import RowConfig
+from hba.policy_evaluation.evaluation import data_of_tensors, shared_data
+from hba.policy_search.training_size import PRETRAINED_SIDES
+from hba.training.checkpoint import TrainCheckpoint
+from hba.training.criterion import error_share
+
+MOST_FOLDS = 2
+"""Folds that are used, because each takes seconds."""
+Folds = Sequence[Tensor]
+ImagesOf = Callable[[int], tuple[LabelledImages, Folds, int]]
+"""A function of the side in pixels: images in color, the indices of those in each fold, and the number of classes."""
+
+
+def linear_results(
+    candidates: Sequence[Candidate], images_of: ImagesOf, device: torch.device, seconds: float
+) -> list[LinearResult]:
+    """Errors of linear layers on the features of each pretrained network, from small images to large ones.
+
+    They include larger sides than the candidates have, as long as all of it takes about this many seconds.
+    """
+    found, began = list[LinearResult](), time.monotonic()
+    models = dict.fromkeys((one.settings["model"], one.settings["pretrained"]) for one in pretrained(candidates))
+    for model, source in models:
+        sides = sorted({one.settings["image_size"] for one in pretrained(candidates, model)})
+        took = 0.0
+        for side in [*sides, *(one for one in PRETRAINED_SIDES if one > sides[-1])]:
+            started = time.monotonic()
+            if side > sides[-1] and started - began + 2 * took > seconds:
+                break
+            images, folds, n_classes = images_of(side)
+            features = FrozenFeatures(model, source, side, device).of(images)
+            scores, labels = cross_validated(features, images.labels, folds[:MOST_FOLDS], n_classes)
+            took = time.monotonic() - started
+            share = float(torch.bincount(labels).max() / len(labels) if labels.ndim == 1 else labels.float().mean())
+            errors = {"error_percent": 100 * float(error_share(scores, labels)), "guess_percent": 100 * (1 - share)}
+            measured = {name: round(one, 2) for name, one in {**errors, "seconds": took}.items()}
+            found.append(LinearResult(model=model, source=source, side=side, **measured))
+    return found
+
+
+def pretrained(candidates: Sequence[Candidate], model: str | None = None) -> list[Candidate]:
+    """The candidates with pretrained weights, of all models or of one."""
+    return [one for one in candidates if one.settings.get("pretrained") and model in (None, one.settings["model"])]
+
+
+def to_train(candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int) -> list[int]:
+    """Numbers of at most `most` candidates: random weights, and the pretrained ones with the lowest linear errors.
+
+    Each network and size has a gentle training and strong ones, which come first if the features tell little. After the
+    first of the best size comes the first of the second, then the second of the best, and so on.
+    """
+    results = {(one.model, one.side): one for one in linear}
+    random = [number for number, one in enumerate(candidates) if not one.settings.get("pretrained")]
+    of_place = dict[tuple[str, int], list[int]]()
+    for number, one in enumerate(candidates):
+        if number not in random:
+            of_place.setdefault((one.settings["model"], one.settings["image_size"]), []).append(number)
+    ordered, order = sorted(of_place, key=lambda place: results[place].error_percent), list[tuple[int, int, int]]()
+    for rank, place in enumerate(ordered):
+        gentle, *strong = of_place[place]
+        ways = [*strong, gentle] if results[place].is_far else [gentle, *strong]
+        order += [(rank + way, way, number) for way, number in enumerate(ways)]
+    return [*random, *(number for *_, number in sorted(order))][:most]
+
+
+def linear_gaps(
+    result: LinearResult,
+    images: LabelledImages,
+    fold: Tensor,
+    n_classes: int,
+    moves: Sequence[Operation],
+    device: torch.device,
+) -> dict[str, tuple[float, float]]:
+    """For each symmetry, the share of what a linear layer has learned that moving the images of a fold costs, and its
+    standard error, as in a race.
+    """
+    network, others = (
+        FrozenFeatures(result.model, result.source, result.side, device),
+        torch.ones(len(images), dtype=torch.bool),
+    )
+    others[fold] = False
+    kept, held_out = (LabelledImages(images.images[one], images.labels[one]) for one in (others, fold))
+    layer = LinearLayer(network.of(kept), kept.labels, n_classes)
+
+    def scores(move: Operation | None) -> Tensor:
+        return layer.scores(network.of(held_out) if move is None else network.of(held_out, partial(moved_by, move)))
+
+    gaps = gaps_of(scores(None), held_out.labels, (scores(move) for move in moves))
+    return {move.name: (gap, error) for move, (gap, error) in zip(moves, gaps.tolist(), strict=True)}
+
+
+class CandidateOutcome(NamedTuple):
+    """seconds: of the training, without its measurement."""
+
+    outcome: Outcome
+    seconds: float
+
+
+def train_candidates(
+    rows: Mapping[int, RowConfig],
+    data: Mapping[int, tuple[EvaluationData, Tensor | None]],
+    executor: Executor,
+    on_step: Callable[[], None],
+    checkpoints: Path,
+) -> Any:
+    """Train each row on its own images, and yield its number and its CandidateOutcome. data: images, and held_out."""
+    tasks, parts = [], []
+    for place, (number, row) in enumerate(rows.items()):
+        images, held_out = data[number]
+        # The first of the contest, which may so use the training of the chosen network.
+        identity = (f"candidate {number}", row.definition, images.train.fingerprint(), str(executor.n_threads))
+        tasks.append((place, Entry(row, FIRST_SEED, held_out, TrainCheckpoint(checkpoints.absolute(), identity))))
+        parts.append(images)
+    for place, found in executor.run(train_candidate, tasks, shared_parts(executor, parts), on_step):
+        tasks[place][1].checkpoint.remove()
+        yield [*rows][place], found
+
+
+def train_candidate(
+    task: tuple[int, Entry], data: Sequence[EvaluationData], on_step: Callable[[], None]
+) -> CandidateOutcome:
+    """Train a candidate in any process. data: of all candidates."""
+    (place, entry), began = task, time.monotonic()
+    outcome = train_and_compare(entry, data[place], on_step)
+    return CandidateOutcome(outcome, time.monotonic() - began)
+
+
+def shared_parts(executor: Executor, parts: Sequence[EvaluationData]) -> Shared:
+    """As shared_data, for several data sets."""
+    if isinstance(executor, SerialExecutor):
+        return Shared([one.to(executor.device) for one in parts])
+    values = [shared_data(executor, one).value for one in parts]
+    return Shared(
+        values, tuple(one for part in parts for one in (*tensors_of(part.train), *tensors_of(part.test))), _parts
+    )
+
+
+def _parts(values: Sequence[Any], tensors: Sequence[Tensor]) -> list[EvaluationData]:
+    return [data_of_tensors(value, tuple(tensors[4 * place : 4 * place + 4])) for place, value in enumerate(values)]

@@ -1,0 +1,48 @@
+"""network.onnx: a saved network in the format ONNX, if the packages onnx and onnxscript are installed."""
+
+import contextlib
+import io
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from hba.training.trained_network import NETWORK_NAME, load_network
+from hba.utils.files import reason_of, write_atomically
+
+ONNX_NAME = "network.onnx"
+TOLERANCE = 1e-5
+"""Largest difference of a probability."""
+
+
+def write_onnx(folder: Path) -> str | None:
+    """Write network.onnx next to network.pt if it can be written; return a note if it cannot.
+
+    It takes images uint8 (N, C, S, S) for any N, and returns logits. It is checked on two images of noise.
+    """
+    if find_spec("onnx") is None or find_spec("onnxscript") is None:
+        return None
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        info = load_network(folder).info
+        # PyTorch prints its progress.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            with (folder / NETWORK_NAME).open("rb") as file:
+                program = torch.export.load(file)
+            made = torch.onnx.export(program, dynamo=True, verbose=False)
+            assert made is not None
+            model = made.model_proto
+            shape = (2, info.channels, info.image_size, info.image_size)
+            images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+            (logits,) = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: images.numpy()})
+            found, expected = torch.from_numpy(logits).softmax(dim=1), program.module()(images).softmax(dim=1)
+        if (difference := float((found - expected).abs().max())) > TOLERANCE:
+            raise ValueError(f"its probabilities differ by {difference:.1e}")
+        write_atomically(folder / ONNX_NAME, lambda file: file.write(model.SerializeToString()))
+    except Exception as error:
+        # PyTorch raises errors of many kinds for what it cannot export.
+        return f"No {ONNX_NAME}: {reason_of(error)}"
+    return None

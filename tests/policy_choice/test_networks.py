@@ -1,0 +1,129 @@
+"""The choice of the network: linear layers on frozen features, which candidates are trained, and what a run does."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trainings import two_sides
+
+import hba
+from hba.data.images import LabelledImages
+from hba.errors import SettingsError
+from hba.models import Start, build_model, pretrained, timm_networks
+from hba.models.timm_networks import LITE, TIMM
+from hba.operations import STAGED
+from hba.policy_choice.linear import LinearLayer, cross_validated
+from hba.policy_choice.networks import linear_gaps, to_train
+from hba.policy_choice.record import Candidate, LinearResult
+
+CPU = torch.device("cpu")
+
+
+def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> None:
+    random = np.random.default_rng(0)
+    labels = torch.arange(300) % 3
+    noise = random.normal(size=(300, 20))
+    folds = [torch.arange(300)[start::5] for start in range(5)]
+    for shift, least, most in ((4.0, 0.97, 1.0), (0.0, 0.2, 0.5)):
+        features = noise + shift * np.eye(20)[labels.numpy()]
+        scores, of_all = cross_validated(features, labels, folds, 3)
+        assert least <= float((scores.argmax(1) == of_all).float().mean()) <= most
+    # Two classes have one score, and classes without images the lowest.
+    assert LinearLayer(noise, labels.clamp(max=1), 2).scores(noise).shape == (300, 2)
+    assert not (LinearLayer(noise[labels > 0], labels[labels > 0], 3).scores(noise).argmax(1) == 0).any()
+
+
+def candidate(side: int, freeze: str | None = None, **reached: Any) -> Candidate:
+    of_weights = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
+    settings = {"model": "wrn-10-1" if freeze is None else LITE, "image_size": side, **of_weights}
+    return Candidate(settings=settings, n_images=100, seconds=1.0, reasons=("",), **reached)
+
+
+def of_linear(side: int, error: float) -> LinearResult:
+    return LinearResult(model=LITE, source=TIMM, side=side, error_percent=error, guess_percent=90.0, seconds=1)
+
+
+def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
+    candidates = [candidate(16), *(candidate(side, freeze) for side in (48, 64, 96) for freeze in ("3", "none"))]
+    errors = {48: 30.0, 64: 10.0, 96: 20.0}
+    linear = [of_linear(side, error) for side, error in errors.items()]
+    trained = [candidates[number].settings for number in to_train(candidates, linear, 4)]
+    assert [one["image_size"] for one in trained] == [16, 64, 96, 64]
+    assert [one.get("freeze") for one in trained] == [None, "3", "3", "none"]
+    assert len(to_train(candidates, linear, 2)) == 2
+    # Of images that the features tell little about, all layers are trained first.
+    far = [of_linear(side, 50 + error) for side, error in errors.items()]
+    assert candidates[to_train(candidates, far, 2)[1]].settings["freeze"] == "none"
+
+
+def test_frozen_features_tell_a_flip_that_exchanges_the_classes_from_one_that_does_not() -> None:
+    result = of_linear(32, 0.0)
+    images = two_sides(80, seed=0)
+    large = LabelledImages(images.images.repeat_interleave(4, 2).repeat_interleave(4, 3), images.labels)
+    moves = [STAGED["HorizontalFlip"], STAGED["VerticalFlip"]]
+    gaps = linear_gaps(result, large, torch.arange(40, 80), 2, moves, CPU)
+    assert gaps["HorizontalFlip"][0] > 0.5
+    assert abs(gaps["VerticalFlip"][0]) < 0.1
+
+
+def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
+    """They are in the order of timm's network: a wrong order would give other logits for every image."""
+    start = Start.of(LITE, TIMM)
+    network = build_model(LITE, 1000, 0, 64, start)
+    own = timm_networks._lite_weights()
+    assert all(torch.equal(one, network.state_dict()[name]) for name, one in own.items())
+
+
+def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = list[str]()
+
+    def out_of_reach(model: str) -> int:
+        raise OSError("no route")
+
+    monkeypatch.setattr(pretrained, "download_size", out_of_reach)
+    assert pretrained.usable_networks("cpu", said.append, may_download=True) == (LITE,)
+    assert len(said) == 1
+    timm_networks._lite_weights.cache_clear()
+    monkeypatch.setattr(timm_networks, "files", lambda package: tmp_path)
+    with pytest.raises(SettingsError, match="efficientnet"):
+        Start.of(LITE, TIMM)
+    assert pretrained.usable_networks("cpu", said.append, may_download=False) == ()
+    (tmp_path / "models").mkdir()
+    torch.save({"weight": torch.zeros(3)}, tmp_path / timm_networks.LITE_FILE)
+    assert pretrained.usable_networks("cpu", said.append, may_download=False) == ()
+    assert len(said) == 3
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
+    """A run that chooses between a network from random weights and the installed one."""
+    train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
+    how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 400.0, "jobs": 1}
+    return hba.auto((train, test), out=tmp_path_factory.mktemp("auto") / "run", **how)
+
+
+def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
+    record = run.record
+    losses = {number: one.loss for number, one in enumerate(record.candidates) if one.loss is not None}
+    assert len(losses) == 3
+    assert record.network == min(losses, key=lambda number: losses[number])
+    assert record.settings["model"] == record.candidates[record.network].settings["model"]
+    # The contest has the training of the chosen network without augmentation.
+    none = next(row for row in record.rows if row["name"] == "none")
+    assert none["losses"]["0"] == losses[record.network]
+    assert run.results is not None
+    assert run.results.settings["model"] == record.settings["model"]
+
+
+def test_the_test_and_the_page_have_the_linear_layer(run: hba.AutoResult) -> None:
+    best = run.record.best_linear
+    assert best is not None
+    assert best.test_percent is not None
+    page = (run.folder / "report.html").read_text("utf-8")
+    assert "linear layer" in page
+    assert all(one.settings["model"] in page for one in run.record.candidates)
+    assert f"{best.test_percent:.1f} %" in run.answer
