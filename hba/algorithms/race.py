@@ -66,8 +66,9 @@ PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
 """Shares of the epochs of a training: its part without augmentation, and the longest fork."""
 LEAST_SIDE, LEAST_STEPS = 8, 50
 """Smallest side of images in pixels, and fewest steps of a fork; a race with fewer steps prints a note."""
-LARGEST_GAP = 0.15
-"""Largest share of what a network has learned that moving the images by a symmetry may cost."""
+LARGEST_GAP, SMALL_GAP = 0.15, 0.05
+"""Largest share of what a network has learned that moving the images by a symmetry may cost, with its standard error;
+and the largest that may be more than two standard errors above zero."""
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
 LARGEST_LOGIT = 30.0
 """Logit of a probability of 1 (-30 for 0) in look-ahead, which needs finite logits."""
@@ -332,7 +333,7 @@ class Race(Algorithm):
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
         """Names of the symmetries to apply. found: what the function gaps returns."""
         named = zip(symmetries_of(space), found.tolist(), strict=True)
-        return [name for name, (gap, error) in named if gap + error <= LARGEST_GAP]
+        return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
         """The gaps of symmetries, and the largest gap allowed; for each fork that has ended, its mean loss, the
@@ -353,6 +354,11 @@ class Race(Algorithm):
         taken = {"fork": winner, "operations": [*self.symmetries(task.space, state.gaps), *groups]}
         measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
         return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
+
+
+def is_symmetry(gap: float, error: float) -> bool:
+    """Whether a gap is small enough. error: its standard error."""
+    return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:

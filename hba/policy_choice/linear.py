@@ -5,6 +5,7 @@ standardized, and a ridge classifier of scikit-learn chooses its penalty by leav
 logistic regression on the features that we measured, and ten times as fast.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
-from hba.data.images import LabelledImages
+from hba.data.images import EvaluationData, LabelledImages
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.models import Start, build_model
 from hba.models.timm_networks import timm_config
+from hba.training.criterion import error_share
 from hba.training.metrics import measure_batch_size
 
 PENALTIES = (10.0, 100.0, 1000.0, 10000.0)
@@ -81,3 +83,19 @@ def cross_validated(
         scores.append(LinearLayer(features[others.numpy()], labels[others], n_classes).scores(features[fold.numpy()]))
     of_all = torch.cat([labels[fold] for fold in folds])
     return calibrated(torch.cat(scores), of_all), of_all
+
+
+def tested(network: FrozenFeatures, data: EvaluationData) -> dict[str, float]:
+    """Fit a layer to the training images, and measure it on the test images: test_percent, the error in per cent,
+    balanced_percent, its mean over classes unless images have several labels, and seconds.
+    """
+    train, test, began = data.train, data.test.opened(), time.monotonic()
+    assert isinstance(train, LabelledImages)
+    assert isinstance(test, LabelledImages)
+    scores = LinearLayer(network.of(train), train.labels, len(data.class_names)).scores(network.of(test))
+    found = {"test_percent": 100 * float(error_share(scores, test.labels)), "seconds": time.monotonic() - began}
+    if not is_multi_label(test.labels):
+        wrong = (scores.argmax(1) != test.labels).float()
+        of_classes = [wrong[test.labels == one].mean() for one in test.labels.unique()]
+        found["balanced_percent"] = 100 * float(torch.stack(of_classes).mean())
+    return {name: round(one, 2) for name, one in found.items()}

@@ -16,7 +16,6 @@ from torch import Tensor
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
-from hba.data.labels import is_multi_label
 from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_evaluation_data, load_search_data
 from hba.errors import DataError, DivergedError, HbaError, RunError
 from hba.executors.executor import SerialExecutor
@@ -25,9 +24,9 @@ from hba.operations.operation import SYMMETRY
 from hba.policy.spaces import SPACES
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
 from hba.policy_choice.contest import DIGITS, N_FOLDS, Contest, Outcome, contest_data, train_seed
-from hba.policy_choice.linear import FrozenFeatures, LinearLayer
+from hba.policy_choice.linear import FrozenFeatures, tested
 from hba.policy_choice.networks import Folds, linear_gaps, linear_results, pretrained, to_train, train_candidates
-from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_TO_TUNE, Extent, counts_of
+from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_OF_PHASE, SECONDS_TO_TUNE, Extent, counts_of
 from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord
 from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
 from hba.policy_evaluation.baselines import NONE, RowConfig, row_configs
@@ -35,6 +34,7 @@ from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
 from hba.policy_search.trainer import SAVE_EVERY_SECONDS
+from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
 from hba.report.race import RaceFindings
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
@@ -43,12 +43,13 @@ from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.checkpoint import TRAININGS_NAME
-from hba.training.criterion import error_share
 from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import find_device
 from hba.utils.settings import words
-from hba.utils.text import duration
+from hba.utils.text import counted, duration
 
+LARGEST_CHANGE = 1.2
+"""Epochs change if the time of the trainings of networks allows that many times as many, or as few."""
 CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
 """File with the results of the contest, and folder of its trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
@@ -164,17 +165,29 @@ class AutoRun:
         candidates = self.record.candidates
         best = min(numbers, key=lambda number: math.inf if (loss := candidates[number].loss) is None else loss)
         one = candidates[best]
+        seconds, epochs = one.seconds, int({**self.record.settings, **one.settings}["epochs"])
+        if one.took is not None:
+            # Steps that were timed alone tell the time of a training only roughly.
+            seconds = one.took / CONTEST_SHARE
+            share = self._share_of_epochs(seconds) if "epochs" in one.settings else 1.0
+            if not 1 / LARGEST_CHANGE < share < LARGEST_CHANGE:
+                longest = MOST_FINE_TUNING if one.settings.get("pretrained") else MOST_EPOCHS
+                epochs, before = max(2, min(longest, round(share * epochs))), epochs
+                seconds *= epochs / before
+                outcomes = {}
         if best in outcomes:
             # The contest need not repeat this training.
             Contest.begun([NONE], self.folder / CONTEST_NAME).add(NONE, 0, outcomes[best])
-        self.note(
-            **{"network": best, "settings": {**self.record.settings, **one.settings}, "n_images": one.n_images},
-            training_seconds=max(one.seconds, (one.took or 0.0) / CONTEST_SHARE, 1e-3),
-            plan=(*self.record.plan, *one.reasons),
-        )
-        self.callback.said(f"Network: {one.name} is chosen by validation images ({self._clock()})")
-        for reason in one.reasons[1:]:
-            self.callback.said(reason)
+        settings = {**self.record.settings, **one.settings, "epochs": epochs}
+        self.note(network=best, settings=settings, n_images=one.n_images, training_seconds=max(seconds, 1e-3))
+        self.note(plan=(*self.record.plan, *one.reasons))
+        self.callback.said(f"Network: {one.name}, {counted(epochs, 'epoch')} ({self._clock()})")
+
+    def _share_of_epochs(self, seconds: float) -> float:
+        """How many times as many epochs the remaining time allows, if a training takes this many seconds."""
+        others = {name: n for name, n in self.extent.trainings(self.record.n_jobs).items() if name != NETWORK}
+        left = self.seconds_left - SECONDS_OF_PHASE * len(others) * (self.record.n_jobs > 1)
+        return left / max(seconds * (sum(others.values()) + CONTEST_SHARE / self.record.n_jobs), 1e-3)
 
     def _train_candidates(self, numbers: Sequence[int], outcomes: dict[int, Outcome]) -> None:
         """Train these candidates without augmentation, and store what each has reached, also in `outcomes`."""
@@ -230,7 +243,9 @@ class AutoRun:
         jobs = None if self.cluster else record.n_jobs
         how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
         is_tuned = record.settings.get("tunes_strength", record.budget_seconds >= SECONDS_TO_TUNE)
-        given = {} if is_begun else {**record.settings, "tunes_strength": is_tuned}
+        # Layers that were trained on large images recognise little in small ones.
+        smaller = {"smaller": 1.0} if record.settings.get("pretrained") else {}
+        given = {} if is_begun else {**smaller, **record.settings, "tunes_strength": is_tuned}
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
@@ -375,21 +390,8 @@ class AutoRun:
             return
         settings = {**self.record.settings, "image_size": best.side}
         config = self._config_of(settings, self.record.n_images)
-        data = load_evaluation_data(
-            config, self.callback.images_read, self.datasets, with_val=config.with_val
-        ).in_color()
-        train, test, n_classes = data.train, data.test.opened(), len(data.class_names)
-        assert isinstance(train, LabelledImages)
-        assert isinstance(test, LabelledImages)
-        began, network = time.monotonic(), FrozenFeatures(best.model, best.source, best.side, train.device)
-        scores = LinearLayer(network.of(train), train.labels, n_classes).scores(network.of(test))
-        found = {
-            "test_percent": round(100 * float(error_share(scores, test.labels)), 2),
-            "seconds": round(time.monotonic() - began, 1),
-        }
-        if not is_multi_label(test.labels):
-            recalls = [(scores.argmax(1) == one)[test.labels == one].float().mean() for one in test.labels.unique()]
-            found["balanced_percent"] = round(100 - 100 * float(torch.stack(recalls).mean()), 2)
+        data = load_evaluation_data(config, self.callback.images_read, self.datasets, with_val=config.with_val)
+        found = tested(FrozenFeatures(best.model, best.source, best.side, data.train.device), data.in_color())
         self.note(linear=tuple(one.model_copy(update=found) if one == best else one for one in self.record.linear))
         self.callback.said(f"Test, {best.name}: {found['test_percent']:.2f} % test error")
 

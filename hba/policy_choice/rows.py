@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from hba.algorithms.race import LARGEST_GAP
+from hba.algorithms.race import LARGEST_GAP, is_symmetry
 from hba.policy_evaluation.baselines import NONE
 from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
@@ -26,7 +26,7 @@ def rows_of_contest(
     """
     race = None if found is None else RaceFindings.of(found.provenance)
     if race is None and symmetries is not None:
-        taken = tuple(name for name, (gap, error) in symmetries.items() if gap + error <= LARGEST_GAP)
+        taken = tuple(name for name, (gap, error) in symmetries.items() if is_symmetry(gap, error))
         race = RaceFindings(symmetries, LARGEST_GAP, {}, math.nan, None, taken, 0)
     always = ALWAYS if found is not None else ALWAYS[:2]
     others = [name for name in PREFERRED if race is None or goes_with(name, race)]

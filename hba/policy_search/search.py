@@ -139,7 +139,7 @@ def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
     if not isinstance(algorithm, Race):
         return 4.0
     # The forks run in parallel, look-ahead does not.
-    return (1.0 if n_jobs > 1 else 1.6) + (1.3 if algorithm.tunes_strength else 0.0)
+    return (1.2 if n_jobs > 1 else 1.8) + (1.1 if algorithm.tunes_strength else 0.0)
 
 
 def chosen_config(
