@@ -162,6 +162,11 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     head = {*_of(heads, own), *_of(heads, weights)}
     replaced = set() if head <= fitting.keys() else head
     kept = {name: one for name, one in fitting.items() if name not in replaced}
+    for layer in (network.get_submodule(name) for name in heads if replaced):
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            # timm's own values are for training from random weights. With few classes, they are so large that the first
+            # steps destroy what the other layers have learned.
+            layer.reset_parameters()
     # PyTorch itself knows which weights may be missing.
     missing = network.load_state_dict(kept, strict=False).missing_keys
     if wrong := sorted({*missing, *weights} - {*kept} - replaced):

@@ -76,6 +76,15 @@ def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
     assert all(torch.equal(one, network.state_dict()[name]) for name, one in own.items())
 
 
+def test_a_new_head_of_few_classes_begins_with_a_small_loss() -> None:
+    """With values of timm, it would be above 10 nats, and the first steps would destroy the other layers."""
+    network = build_model(LITE, 2, 0, 64, Start.of(LITE, TIMM)).eval()
+    images = torch.rand(20, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        loss = torch.nn.functional.cross_entropy(network(2 * images - 1), torch.arange(20) % 2)
+    assert float(loss) < 1.5
+
+
 def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
