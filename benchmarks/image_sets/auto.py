@@ -134,7 +134,7 @@ def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPl
         of_linear = [layer["balanced_percent" if name == BALANCED else "test_percent"] for layer in linear]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
         of_rows = {
-            **{AUTO_COLUMN: errors[one["chosen"]], LINEAR: of_linear[0] if of_linear else float("nan")},
+            **{AUTO_COLUMN: errors[one["chosen"]], **({LINEAR: of_linear[0]} if of_linear else {})},
             **({"before": mean_errors(earlier[name])[earlier[name]["chosen"]]} if name in earlier else {}),
             **{row: errors[row] for row in rows if row in errors},
         }
