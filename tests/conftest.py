@@ -25,25 +25,11 @@ from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
 
-SERVER = "forkserver"
-LOADED = ["hba", "hba.policy_evaluation.evaluation", "hba.policy_search.seeds"]
-
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quick_processes() -> Iterator[None]:
-    """Processes begin as copies of one that has loaded PyTorch, which takes seconds, and has computed nothing."""
-    with pytest.MonkeyPatch.context() as patched:
-        if SERVER in torch.multiprocessing.get_all_start_methods():
-            context = torch.multiprocessing.get_context(SERVER)
-            context.set_forkserver_preload(LOADED)
-            patched.setattr("hba.executors.executor.CONTEXT", context)
-        yield
 
 
 @pytest.fixture

@@ -79,8 +79,6 @@ def test_machines(machines: Machines) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
     submit = ProcessPoolExecutor.submit
-    # The quick ones of conftest.py know nothing of what this thread keeps from its processes.
-    monkeypatch.setattr("hba.executors.executor.CONTEXT", torch.multiprocessing.get_context("spawn"))
 
     def submit_and_interrupt(pool: ProcessPoolExecutor, *arguments: Any) -> Future[Any]:
         future: Future[Any] = submit(pool, *arguments)
