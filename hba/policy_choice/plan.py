@@ -36,7 +36,7 @@ CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
 """Default budgets."""
 EXAMPLE_SECONDS, EXAMPLE = 90.0, {"train_size": 200, "val_size": 100}
 """The budget for digits, the example for a run without data, and how many of them it uses."""
-PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 12.0
+PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 4.0
 """Share of the budget to plan with, and seconds for the start of a phase's processes."""
 CONTEST_SHARE = 0.8
 """Images in a training of the contest, as a share of those in a training of the test."""
@@ -58,14 +58,18 @@ class Extent(NamedTuple):
 
     def trainings(self, n_jobs: int) -> dict[str, float]:
         """The time of each phase, in multiples of one of several parallel trainings."""
-        networks = math.ceil(self.networks / n_jobs) if self.networks > 1 else 0
+
+        def rounds(n: int) -> int:
+            return math.ceil(n / n_jobs)
+
+        networks = rounds(self.networks) if self.networks > 1 else 0
         # The training without augmentation of the chosen network is in the contest.
-        contest = self.rows - (networks > 0) + MOST_LEFT[0] * (self.seeds - 1)
+        contest = rounds(self.rows - (networks > 0)) + rounds(MOST_LEFT[0]) * (self.seeds - 1)
         return {
             NETWORK: CONTEST_SHARE * networks,
             SEARCH: trainings_of(Race(tunes_strength=self.is_tuned), n_jobs) if self.is_searched else 0.0,
-            CONTEST: CONTEST_SHARE * contest / n_jobs,
-            TEST: 3 * self.test_seeds / n_jobs,
+            CONTEST: CONTEST_SHARE * contest,
+            TEST: rounds(3 * self.test_seeds),
         }
 
 
@@ -75,11 +79,9 @@ SERIAL_SECONDS, SECONDS_TO_TUNE = 120.0, 3600.0
 """A run of at most the first time starts no processes, because each start takes seconds; one of at least the second
 tunes the strength of the policy that the search has found."""
 EXTENTS: Mapping[float, Extent] = {
-    **{
-        600.0: Extent(4, 1, 2, 3, False, False),
-        SECONDS_TO_TUNE: Extent(6, 2, 2, 4, True, False),
-        math.inf: Extent(8, 3, 3, 6),
-    }
+    600.0: Extent(3, 1, 2, 4, False, False),
+    SECONDS_TO_TUNE: Extent(5, 2, 2, 4, True, False),
+    math.inf: Extent(8, 3, 3, 6),
 }
 """By the shortest budget for which they are no longer used."""
 

@@ -118,7 +118,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
     record = run.record
     losses = {number: one.loss for number, one in enumerate(record.candidates) if one.loss is not None}
-    assert len(losses) == 3
+    assert len(losses) == 4
     assert record.network == min(losses, key=lambda number: losses[number])
     assert record.settings["model"] == record.candidates[record.network].settings["model"]
     # The contest has the training of the chosen network without augmentation.
