@@ -72,8 +72,8 @@ def pretrained(candidates: Sequence[Candidate], model: str | None = None) -> lis
 def to_train(candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int) -> list[int]:
     """Numbers of at most `most` candidates: random weights, and the pretrained ones with the lowest linear errors.
 
-    Each network and size has a gentle training and strong ones, which come first if the features tell little. After the
-    first of the best size comes the first of the second, then the second of the best, and so on.
+    Each network and size has a gentle training and a strong one, only the strong one if its features tell little. After
+    the first of the best size comes the first of the second, then the second of the best, and so on.
     """
     results = {(one.model, one.side): one for one in linear}
     random = [number for number, one in enumerate(candidates) if not one.settings.get("pretrained")]
@@ -83,8 +83,7 @@ def to_train(candidates: Sequence[Candidate], linear: Sequence[LinearResult], mo
             of_place.setdefault((one.settings["model"], one.settings["image_size"]), []).append(number)
     ordered, order = sorted(of_place, key=lambda place: results[place].error_percent), list[tuple[int, int, int]]()
     for rank, place in enumerate(ordered):
-        gentle, *strong = of_place[place]
-        ways = [*strong, gentle] if results[place].is_far else [gentle, *strong]
+        ways = of_place[place][-1:] if results[place].is_far else of_place[place]
         order += [(rank + way, way, number) for way, number in enumerate(ways)]
     return [*random, *(number for *_, number in sorted(order))][:most]
 

@@ -35,15 +35,16 @@ PRETRAINED_SIDES, ENLARGED = (48, 64, 96, 128, 160, 192, 224), 2
 """Sides for pretrained networks, and how many times the side of the images they may have: their layers expect large
 objects, so small images are better enlarged."""
 FINE_TUNING_BATCH, FINE_TUNING_DECAY = 32, 0.05
-GENTLE_RATE, STRONG_RATE, WITHOUT_BATCH_NORM, WARM_UP_EPOCHS = 0.0003, 0.001, 0.2, 1
-"""Learning rates of AdamW for images like those of the pretrained weights, with all statistics of BatchNorm frozen, and
-for other images, without; their factor for networks without BatchNorm, such as vision transformers; and the epochs of
-warm-up, without which gentle trainings may diverge."""
+GENTLE_RATE, STRONG_RATE, WITHOUT_BATCH_NORM, WARM_UP_EPOCHS = 0.0003, 0.003, 0.2, 1
+"""Learning rates of AdamW for images like those of the pretrained weights, with the first layers and all statistics of
+BatchNorm frozen, and for other images, with nothing frozen; their factor for networks without BatchNorm, such as vision
+transformers; and the epochs of warm-up, without which gentle trainings may diverge."""
 FEWEST_FINE_TUNING, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART = (2, 5), 30, 6
 """Bounds on the epochs of fine-tuning, the fewest at the smallest side and at all others, and the epochs if only a part
 of the images is used, at the smallest side."""
 FROZEN_SHARE, MOST_SIDES = 1 / 3, 3
-"""Share of the groups of layers, from the first, that may be frozen; how many of the largest sides are considered."""
+"""Share of the groups of layers, from the first, that a gentle training freezes; how many of the largest sides are
+considered."""
 IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
 """Images in a training that make a larger network worthwhile; bounds on the epochs for that; and most epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
@@ -157,14 +158,11 @@ def fine_tuning_sizes(
 
 
 def ways_to_fine_tune(model: str, batch_size: int, given: Mapping[str, Any]) -> list[tuple[tuple[str, Any], ...]]:
-    """Settings of a gentle training, of a strong one, and of a strong one of all layers. Those that are given replace
-    them, and equal ones are left out.
-    """
+    """Settings of a gentle training and of a strong one. Given ones replace them, and equal ones are left out."""
     has_batch_norm, n_groups = layout_of(model)
     of_rate = math.sqrt(batch_size / FINE_TUNING_BATCH) * (1.0 if has_batch_norm else WITHOUT_BATCH_NORM)
-    first, found = str(int(FROZEN_SHARE * n_groups)), []
-    gentle = first + AND_STATISTICS * has_batch_norm
-    for rate, part in ((GENTLE_RATE, gentle), (STRONG_RATE, first), (STRONG_RATE, NOTHING)):
+    frozen, found = str(int(FROZEN_SHARE * n_groups)) + AND_STATISTICS * has_batch_norm, []
+    for rate, part in ((GENTLE_RATE, frozen), (STRONG_RATE, NOTHING)):
         own = {"pretrained": given["pretrained"], "freeze": part, "optimizer": "adamw"}
         if given.get("optimizer", "adamw") == "adamw":
             own |= {"learning_rate": float(f"{rate * of_rate:.2g}"), "weight_decay": FINE_TUNING_DECAY}

@@ -53,9 +53,9 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
     assert [one["image_size"] for one in trained] == [16, 64, 96, 64]
     assert [one.get("freeze") for one in trained] == [None, "3", "3", "none"]
     assert len(to_train(candidates, linear, 2)) == 2
-    # Of images that the features tell little about, all layers are trained first.
+    # Of images that the features tell little about, all layers are trained.
     far = [of_linear(side, 50 + error) for side, error in errors.items()]
-    assert candidates[to_train(candidates, far, 2)[1]].settings["freeze"] == "none"
+    assert [candidates[number].settings.get("freeze") for number in to_train(candidates, far, 4)[1:]] == 3 * ["none"]
 
 
 def test_frozen_features_tell_a_flip_that_exchanges_the_classes_from_one_that_does_not() -> None:
@@ -118,7 +118,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
     record = run.record
     losses = {number: one.loss for number, one in enumerate(record.candidates) if one.loss is not None}
-    assert len(losses) == 4
+    assert len(losses) >= 2
     assert record.network == min(losses, key=lambda number: losses[number])
     assert record.settings["model"] == record.candidates[record.network].settings["model"]
     # The contest has the training of the chosen network without augmentation.
