@@ -1,6 +1,6 @@
 """Measure which augmentation helps on images of different domains, and whether a search finds it.
 
-    python benchmarks/domains.py truth [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py truth [--pretrained] [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
     python benchmarks/domains.py auto [--sets pbc,omniglot] [--budgets 5,20] [--dry-run]
     python benchmarks/domains.py page
@@ -8,7 +8,8 @@
 
 The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
 and measures on its validation images; then it adds each group of operations to the recipe with the lowest calibrated
-loss, and removes it. `verdict` runs the plan in domains.toml, which has to be committed before: searches on the same
+loss, and removes it. With --pretrained, networks start from ImageNet weights, and searches from them are compared with
+these trainings. `verdict` runs the plan in domains.toml, which has to be committed before: searches on the same
 images, and trainings on all training images with the schedules found and with the recipes, measured once on test
 images. `auto` runs `hba auto` on each set with each planned budget, and trains recipes with the same settings and
 seeds. Each run is stored as soon as it ends, and is not run again. `page` writes docs/domains.md, and compares the
@@ -21,17 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pandas as pd
 from common.options import DEVICE, DRY_RUN, JOBS, KEPT_IN, OneLineErrors, with_options, work
 from common.pages import write_page
 from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
-from image_sets.auto import AUTO, AUTO_SETS, BEFORE, OF_UNEVEN, AutoPlan, auto_table, auto_tasks
+from image_sets.auto import AUTO, AUTO_SETS, BEFORE, OF_UNEVEN, AutoPlan, auto_table, auto_tasks, choice_table
 from image_sets.overview import draw_overview
-from image_sets.runs import GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
-from image_sets.tables import APPLIED, best_recipe, frames_of, pairs_of, recipe_table, verdict_table
+from image_sets.runs import FINE_TUNING, GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
+from image_sets.tables import APPLIED, best_recipe, frames_of, group_table, pairs_of, recipe_table, verdict_table
 from quality.plan import planned_for
 
 from hba.errors import SettingsError
@@ -39,7 +39,7 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("domains.toml")
-TRUTH, VERDICT, PLANNED = "domains", "domains-verdict", "domains"
+TRUTH, FINE_TUNED, VERDICT, PLANNED = "domains", "domains-pretrained", "domains-verdict", "domains"
 TRAINING, SEARCHED = 1.0, 2.5
 """Minutes of a training and of a search on one idle core. The row `search` of a verdict takes both."""
 CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
@@ -81,20 +81,22 @@ class Where:
 
 @main.command()
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
+@click.option("--pretrained", is_flag=True, help="Start from ImageNet weights, also in searches.")
 @with_options_of_runs
-def truth(seeds: int, **options: Any) -> None:
+def truth(seeds: int, pretrained: bool, **options: Any) -> None:
     """Train with each recipe, then with and without each group of operations, and measure on validation images."""
-    where = Where(**options)
-    for name, of_set in where.searches(range(seeds)).items():
-        tasks = [domain_task(one, recipe(one), search) for search in of_set for one in RECIPES]
-        kept = where.carry_out(tasks, TRUTH)
+    where, question = Where(**options), FINE_TUNED if pretrained else TRUTH
+    rows, further = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
+    for name, of_set in where.searches(range(seeds), **further).items():
+        tasks = [domain_task(one, recipe(one), search) for search in of_set for one in rows]
+        kept = where.carry_out(tasks, question)
         if len(kept) < len(tasks):
             click.echo(f"{name}: then each of {len(GROUPS)} groups, one training or two for a seed")
             continue
         best = str(best_recipe(frames_of(kept, "val")[name]))
         beside = dict(changed(best, group, is_on) for group in GROUPS for is_on in (True, False))
         others = [domain_task(*one, search) for search in of_set for one in beside.items() if one[0] not in RECIPES]
-        where.carry_out(others, TRUTH)
+        where.carry_out(others, question)
 
 
 @main.command()
@@ -132,6 +134,7 @@ def auto_tables(results: Path) -> dict[str, Any]:
     budgets = [one for one in plan.budgets if any(record.run.further["minutes"] == one for record in records)]
     return {
         "auto": {minutes: markdown(auto_table(records, before, plan, minutes)) for minutes in budgets},
+        "choices": markdown(choice_table(records, plan)),
         "auto_origin": origin(records),
         "auto_commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
         "auto_missing": [one for one in plan.budgets if one not in budgets],
@@ -141,15 +144,19 @@ def auto_tables(results: Path) -> dict[str, Any]:
 
 def truth_tables(results: Path) -> dict[str, Any]:
     """Values for the page: tables, the pairs in which searches agree, the origin of the records, and missing sets."""
-    records = list(store_of(results, TRUTH).by_key().values())
-    frames = frames_of(records, "val")
+    records, tuned = (list(store_of(results, question).by_key().values()) for question in (TRUTH, FINE_TUNED))
+    frames, of_tuned = frames_of(records, "val"), frames_of(tuned, "val")
     pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).by_key().values(), "test"))
+    tuned_pairs = pairs_of(of_tuned, of_tuned)
     return {
         "recipes": markdown(recipe_table(frames)) if records else "",
-        "groups": markdown(pd.DataFrame(pair.cells() for pair in pairs)) if pairs else "",
+        "groups": markdown(group_table(pairs)) if pairs else "",
         "agreement": rate_text(pair.agrees for pair in pairs if pair.agrees is not None),
         "truth_origin": origin(records),
-        "untried": [name for name in SETS if name not in {pair.name for pair in pairs}],
+        "tuned_recipes": markdown(recipe_table(of_tuned)) if tuned else "",
+        "tuned_groups": markdown(group_table(tuned_pairs)) if tuned_pairs else "",
+        "tuned_agreement": rate_text(pair.agrees for pair in tuned_pairs if pair.agrees is not None),
+        "tuned_origin": origin(tuned),
     }
 
 
@@ -171,7 +178,8 @@ def verdict_tables(results: Path) -> dict[str, Any]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write docs/domains.md."""
-    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS, **truth_tables(results)}
+    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS, "fine_tuning": FINE_TUNING}
+    of_runs |= truth_tables(results)
     click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}")
 
 

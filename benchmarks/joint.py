@@ -58,7 +58,6 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = {
 MEASURES = {"test_error_percent": ("test error, %", 2), "test_loss": ("test loss", 3)}
 NOISY = Bed(
     "digits-noisy",
-    "digits at 8x8, 350 training images of which three in ten have a random label, 350 validation images, mlp-128",
     "digits",
     {
         **{"model": "mlp-128", "image_size": 8, "train_size": 350, "val_size": 350, "batch_size": 50},
@@ -69,6 +68,16 @@ NOISY = Bed(
 )
 """A bed on which regularization is known to matter."""
 JOINT_BEDS: Mapping[str, Bed] = {"digits": BEDS["digits"], NOISY.name: NOISY, "cifar": BEDS["cifar"]}
+TEXTS = {
+    "digits": "200 training and 500 validation images at 16x16, no baseline augmentation",
+    NOISY.name: (
+        "digits at 8x8, 350 training images of which three in ten have a random label, 350 validation images, mlp-128"
+    ),
+    "cifar": (
+        "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images, baseline of flip and crop; of the "
+        "test images a fixed 5,000"
+    ),
+}
 
 
 class JointPlan(Planned):
@@ -160,12 +169,12 @@ def joint_table(records: Sequence[Record]) -> str:
     """A Markdown table per bed: errors and losses of each row, and their differences to the joint search."""
     parts = []
     kept = newest(records, lambda run: (run.dataset, run.name))
-    for name, bed in JOINT_BEDS.items():
+    for name in JOINT_BEDS:
         planned = planned_for(name, PLAN, JointPlan)
         last = planned.first_seed + planned.seeds - 1
         frame = frame_of(one for one in kept if one.run.dataset == name)
         frame = frame[frame["seed"].between(planned.first_seed, last)]
-        title = f"**{name}**: {bed.text}; {planned.epochs} epochs, seeds {planned.first_seed} to {last}."
+        title = f"**{name}**: {TEXTS[name]}; {planned.epochs} epochs, seeds {planned.first_seed} to {last}."
         parts.append(f"{title}\n\n{markdown(pd.DataFrame(_cells(frame, row) for row in ROWS))}")
     return "\n\n".join(parts)
 

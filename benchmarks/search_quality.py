@@ -1,27 +1,24 @@
-"""Compare settings of a search on validation images, and judge the default search on test images.
+"""Search for planted answers, and judge look-ahead on test images.
 
     python benchmarks/search_quality.py planted [--candidates paper,middle] [--problems rotated,inverted]
-    python benchmarks/search_quality.py retrain [--bed cifar --data DIR] [--candidates none,randaugment] ...
     python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
     python benchmarks/search_quality.py page
 
 A bed is a set of images with the settings that all candidates share. DIR is the CIFAR-10 copy, with folders train and
 test that hold one folder per class. `planted` searches on problems with a known answer: an operation, or a pair, is
-applied to validation images but not to training images, and the search should raise its probability. `retrain` trains
-a fresh network on the search's training images with each schedule (which it searches first if it is missing), without
-augmentation, and with RandAugment, and measures on the validation images. Only `verdict` opens the test split: it runs
-the rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed
-have the same weights and batches. Each run is stored in benchmarks/results as soon as it ends, and is not run again.
-`page` writes docs/search-quality.md.
+applied to validation images but not to training images, and the search should raise its probability. `verdict` opens
+the test split: it runs the rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before.
+Runs of the same seed have the same weights and batches. Each run is stored in benchmarks/results as soon as it ends,
+and is not run again. `page` writes docs/search-quality.md.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-from common.options import KEPT_IN, Command, OneLineErrors, with_options_of_runs
+from common.options import KEPT_IN, OneLineErrors, with_options_of_runs
 from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown
@@ -31,8 +28,8 @@ from quality.candidates import CANDIDATES, DEFAULT
 from quality.page import write_page
 from quality.plan import BLOCK, PLAN, planned_for
 from quality.problems import PROBLEMS, find_problem
-from quality.tables import error_table, rate_table, verdict_sentence, verdict_table
-from quality.tasks import OTHERS, RANGE, planted, row_task, rows_of
+from quality.tables import rate_table, verdict_sentence, verdict_table
+from quality.tasks import OTHERS, planted, row_task, rows_of
 
 from hba.errors import SettingsError
 from hba.utils.settings import words
@@ -43,10 +40,6 @@ SEEDS = click.option(
     "--seeds", type=click.IntRange(1, BLOCK), default=5, show_default=True, help="Runs of each, seeds from 0."
 )
 EPOCHS = click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by bed]")
-
-
-def chosen(default: Sequence[str]) -> Callable[[Command], Command]:
-    return click.option("--candidates", "names", default=",".join(default), help="Names, by commas. [default: all]")
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -87,7 +80,7 @@ class Where:
 @BED
 @SEEDS
 @EPOCHS
-@chosen(list(CANDIDATES))
+@click.option("--candidates", "names", default=",".join(CANDIDATES), help="Names, by commas. [default: all]")
 @click.option("--problems", default=",".join(PROBLEMS), show_default=True, help="Names, by commas.")
 @with_options_of_runs
 def find_planted(names: str, problems: str, seeds: int, epochs: int | None, **where: Any) -> None:
@@ -100,25 +93,6 @@ def find_planted(names: str, problems: str, seeds: int, epochs: int | None, **wh
     kept = place.carry_out([planted(one, problem) for _, one in searches for problem in words(problems)], "planted")
     if kept:
         click.echo(markdown(rate_table(kept)))
-
-
-@main.command()
-@BED
-@SEEDS
-@EPOCHS
-@chosen([*CANDIDATES, *RANGE])
-@click.option("--training-epochs", type=click.IntRange(1), help="Of a training. [default: as the search]")
-@with_options_of_runs
-def retrain(names: str, seeds: int, epochs: int | None, training_epochs: int | None, **where: Any) -> None:
-    """Train with each candidate's schedule, without a policy and with RandAugment; measure on validation images."""
-    place = Where(**where)
-    tasks = [
-        row_task(row, search, tested=False, epochs=training_epochs)
-        for row, search in place.searches(words(names), range(seeds), epochs)
-    ]
-    kept = place.carry_out(tasks, "trainings")
-    if kept:
-        click.echo(markdown(error_table(kept)))
 
 
 @main.command()

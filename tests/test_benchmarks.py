@@ -77,7 +77,7 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
         assert second.count("\n0 of") == first.count(" runs to do")
     output_of("domains", "page", "--results", str(tmp_path))
     text = (tmp_path / "domains.md").read_text("utf-8")
-    assert text.count("\n| digits |") == 2
+    assert text.count("\n| digits |") == 1
     assert "search minus the best recipe" in text
     assert "Incomplete: pbc (0 of 2 runs)" in text
     assert "digits (" not in text.split("Incomplete: ")[1]

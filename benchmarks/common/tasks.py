@@ -152,7 +152,7 @@ class TrainingTask:
         device = data.train.device
         with torch.random.fork_rng([] if device.type == "cpu" else [device]):
             torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
-            return train(config, data, augmentation, self.seed)
+            return train(config, data, augmentation, self.seed, start=config.network_start())
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
         return {}

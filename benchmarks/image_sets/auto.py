@@ -14,13 +14,14 @@ from typing import Any
 import pandas as pd
 from common.options import CIFAR_FOLDER
 from common.records import Record, Results, Run
-from common.tables import NOTHING
+from common.tables import NOTHING, difference_text, spread_text
 
 import hba
 from hba.data.config import Size
 from hba.errors import RunError
-from hba.policy_choice.rows import FOUND
+from hba.policy_choice.rows import ALWAYS, FOUND
 from hba.report.results import EvaluationRow
+from hba.report.statistics import PairedDifference
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
@@ -157,6 +158,23 @@ def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPl
         of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST and error == error}
         difference = {f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"}
         found.append({"set": f"mean of {len(means)}", **of_mean, **difference})
+    return pd.DataFrame(found).fillna(NOTHING)
+
+
+def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
+    """Of the longest runs that chose pretrained weights: the test error of each row in per cent, and below it the
+    difference to no augmentation, paired by seed, with its 95 % t-interval.
+    """
+    found = []
+    for name, one in ((one.run.dataset, one.results) for one in records):
+        if not one["settings"].get("pretrained") or len(errors := one["errors"]) <= len(ALWAYS):
+            continue
+        by_seed = {row: dict(enumerate(errors[row])) for row in plan.rows if row in errors}
+        below = {
+            row: f"<br>{difference_text(PairedDifference.of(own, minus=by_seed['none']), 1)}" if row != "none" else ""
+            for row, own in by_seed.items()
+        }
+        found.append({"set": name, **{row: f"{spread_text(errors[row], 1)}{below[row]}" for row in by_seed}})
     return pd.DataFrame(found).fillna(NOTHING)
 
 

@@ -21,6 +21,7 @@ from hba.algorithms.race_policies import GROUPS as RACE_GROUPS
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
 from hba.errors import DataError
+from hba.models.timm_networks import LITE, TIMM
 from hba.operations import STAGED
 from hba.preprocessing import Preprocessing
 from hba.schedule.recipes import RECIPES, TURNS
@@ -36,7 +37,13 @@ SETTINGS: dict[str, Any] = {
     **{"model": "wrn-10-1", "image_size": 24, "epochs": 60, "batch_size": 100, "learning_rate": 0.1},
     **{"weight_decay": 0.0005, "baseline": "none", "fast": True},
 }
-"""The settings of all searches and trainings."""
+"""The settings of searches and trainings from random weights."""
+FINE_TUNING: dict[str, Any] = {
+    **{"model": LITE, "pretrained": TIMM, "image_size": 48, "epochs": 8, "batch_size": 32},
+    **{"optimizer": "adamw", "learning_rate": 0.003, "weight_decay": 0.05, "learning_rate_warm_up_epochs": 1},
+    **{"fast": False, "tunes_strength": False, "smaller": 1.0},
+}
+"""Settings that replace them for pretrained weights, as `hba auto` fine-tunes and searches in 20 minutes."""
 OF_CLASS = {"train": 150, "test": 500}
 """The number of images per class of CIFAR-10; the first ones are used."""
 FLIPS = {"horizontal flip": "HorizontalFlip", "vertical flip": "VerticalFlip", "quarter turn": "QuarterTurn"}
@@ -56,7 +63,7 @@ GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, n
 def searches(name: str, seeds: Iterable[int], work: Path, device: str, **further: Any) -> list[SearchTask]:
     """Searches on a set with the defaults and SETTINGS. further: settings that override both."""
     settings = {**SETTINGS, "train_size": None, "val_size": None, "device": device, **further}
-    bed = Bed(name, "", None, settings, data=folder_of(name, work))
+    bed = Bed(name, None, settings, data=folder_of(name, work))
     return [bed.search_with(SEARCH, seed, work) for seed in seeds]
 
 
@@ -106,7 +113,8 @@ class DomainTask(RowTask):
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
         """The mean error of the classes, the calibrated loss, and the results of the search."""
-        preprocessing = Preprocessing.of(data.train, self.config.baseline_augmentation())
+        colors = self.config.colors_of_network()
+        preprocessing = Preprocessing.of(data.train, self.config.baseline_augmentation(), colors)
         logits, labels = logits_of(trained.network, data.test.opened(), preprocessing.measure)
         assert trained.test.confusion is not None
         return {

@@ -19,7 +19,6 @@ DRAWS, LEAST_ERROR = 10_000, 0.1
 """Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a ratio to zero says nothing."""
 Frames = Mapping[str, pd.DataFrame]
 """By set, a frame with a row for each run."""
-WORDS = {None: NOTHING, True: "yes", False: "no"}
 
 
 def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
@@ -54,16 +53,10 @@ class Pair(NamedTuple):
         right = [one == (sign_of(self.loss) < 0) for one in self.applied]
         return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
 
-    def cells(self) -> dict[str, str]:
-        return {
-            "set": self.name,
-            "group": self.group,
-            "loss with it minus without": difference_text(self.loss, 3),
-            "error, points": difference_text(self.error, 1),
-            "helps": WORDS[sign_of(self.loss) < 0 if sign_of(self.loss) else None],
-            "searches that apply it": f"{sum(self.applied)} of {len(self.applied)}" if self.applied else NOTHING,
-            "agree": WORDS[self.agrees],
-        }
+    @property
+    def text(self) -> str:
+        searches = f"; {sum(self.applied)} of {len(self.applied)} searches" if self.applied else ""
+        return f"{self.group} ({difference_text(self.loss, 2)}{searches})"
 
 
 def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
@@ -77,6 +70,21 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
             loss, error = (difference(frame, on, off, measure) for measure in (LOSS, ERROR))
             found.append(Pair(name, group, loss, error, [largest(end, operations) > APPLIED for end in ends]))
     return found
+
+
+def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
+    """For each set, the groups that help, those that harm, and those in which the searches disagree."""
+    rows: dict[str, dict[str, list[str]]] = {}
+    for pair in pairs:
+        row = rows.setdefault(pair.name, {"helps": [], "harms": [], "searches disagree": []})
+        if sign := sign_of(pair.loss):
+            row["helps" if sign < 0 else "harms"].append(pair.text)
+        if pair.agrees is False:
+            row["searches disagree"].append(pair.group)
+    return pd.DataFrame(
+        {"set": name, **{head: "<br>".join(texts) or NOTHING for head, texts in row.items()}}
+        for name, row in rows.items()
+    )
 
 
 def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:

@@ -22,14 +22,13 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class Bed:
-    """A set of images with settings. text: one line that says what it is. data: a name or folder, as for `hba search`;
+    """A set of images with settings. data: a name or folder, as for `hba search`;
     None for the folder of the CIFAR-10 copy, which find_bed fills in. preset: None for the preset of the data.
     settings: override the preset's. view: changes the images after they are read. planted: further settings for planted
     problems.
     """
 
     name: str
-    text: str
     preset: str | None
     settings: Mapping[str, Any] = field(default_factory=dict)
     view: View | None = None
@@ -38,7 +37,7 @@ class Bed:
 
     def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:
         """The search of a candidate by name. further: settings that override those of the preset and the bed."""
-        return self.search_with(name, seed, work, **{**further, **find_candidate(name).settings})
+        return self.search_with(name, seed, work, **{**further, **find_candidate(name)})
 
     def search_with(self, name: str, seed: int, work: Path | None = None, **settings: Any) -> SearchTask:
         """A search with these settings over the bed's. The record has the bed and its changes to the images."""
@@ -52,34 +51,13 @@ _SMALL_CIFAR = SCALES["small"].settings(Search("reduced-cifar10")) or {}
 _CIFAR = {**_SMALL_CIFAR, "learning_rate": 0.1, "weight_decay": 0.0005, "cutout_size": 0}
 _COLOUR, _GREY = ({**_CIFAR, "flip": flip, "crop_padding": padding} for flip, padding in ((True, 2), (False, 0)))
 _SOME_TEST_IMAGES = View(test_size=5_000)
-_CIFAR_TEXT = (
-    "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images, baseline of flip and crop; "
-    "of the test images a fixed 5,000"
-)
-_DIGITS = Bed(
-    DIGITS,
-    "200 training and 500 validation images at 16x16, no baseline augmentation",
-    DIGITS,
-    data=DIGITS,
-    planted={"image_size": 8},
-)
-_REDUCED_CIFAR = Bed("cifar", _CIFAR_TEXT, "reduced-cifar10", _COLOUR, _SOME_TEST_IMAGES)
+_DIGITS = Bed(DIGITS, DIGITS, data=DIGITS, planted={"image_size": 8})
+_REDUCED_CIFAR = Bed("cifar", "reduced-cifar10", _COLOUR, _SOME_TEST_IMAGES)
 _BEDS = (
     _DIGITS,
-    replace(
-        _DIGITS,
-        name="digits-shifted",
-        text="digits, with a shift of validation and test images",
-        view=View(shift=Shift()),
-    ),
+    replace(_DIGITS, name="digits-shifted", view=View(shift=Shift())),
     _REDUCED_CIFAR,
-    replace(
-        _REDUCED_CIFAR,
-        name="cifar-grey",
-        text="cifar in grey levels, no baseline augmentation",
-        settings=_GREY,
-        view=replace(_SOME_TEST_IMAGES, grey=True),
-    ),
+    replace(_REDUCED_CIFAR, name="cifar-grey", settings=_GREY, view=replace(_SOME_TEST_IMAGES, grey=True)),
 )
 BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 

@@ -1,11 +1,10 @@
 """Write docs/search-quality.md from the stored records."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import common.pages as pages
-import pandas as pd
 from common.records import Record, Run, newest, store_of
 from common.tables import markdown, origin, sign_of
 
@@ -15,16 +14,13 @@ from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
 from quality.plan import judged_by
 from quality.tables import (
     RECOVERED_WITHIN,
-    bed_table,
-    candidate_table,
-    error_table,
     planted_in,
     rate_table,
     summary_table,
     verdict_differences,
     verdict_sentence,
 )
-from quality.tasks import RANGE, ROWS
+from quality.tasks import ROWS
 from quality.views import Shift
 
 SUMMARY_DATA = {
@@ -67,14 +63,9 @@ class Section:
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    planted, trainings = records_of(results, "planted"), records_of(results, "trainings")
-    verdicts = verdicts_of(results)
+    planted, verdicts = records_of(results, "planted"), verdicts_of(results)
     differences = {group[0].run.dataset: verdict_differences(group) for group in verdicts}
-    beds = [group for group in grouped(trainings) if {one.run.name for one in group} >= set(RANGE)]
     by_dataset = {group[0].run.dataset: group for group in verdicts}
-    single, pairs = ([one for one in planted if len(planted_in(one)) == n] for n in (1, 2))
-    searched = [group for group in grouped(trainings) if {one.run.name for one in group} & {*CANDIDATES}]
-    with_schedules = [one for group in searched for one in group]
     return pages.write_page(
         "search-quality",
         docs,
@@ -88,18 +79,18 @@ def write_page(results: Path, docs: Path) -> Path:
         verdicts=[_verdict_section(group) for group in verdicts],
         beats=lambda dataset, *rows: all(sign_of(differences[dataset][row]) < 0 for row in rows),
         no_difference=lambda dataset, *rows: all(sign_of(differences[dataset][row]) == 0 for row in rows),
-        candidates=markdown(candidate_table()),
-        planted=_sections(single, "planted", rate_table),
-        pairs=_sections(pairs, "planted", rate_table),
-        beds=_bed_section(beds),
-        trainings=_sections(with_schedules, "retrain", error_table),
+        planted=[
+            _planted_section(group)
+            for n_operations in (1, 2)
+            for group in grouped(one for one in planted if len(planted_in(one)) == n_operations)
+        ],
     )
 
 
 def records_of(results: Path, question: str) -> list[Record]:
     """The newest records of each row, in the order of the rows of the table."""
     kept = store_of(results, question).by_key().values()
-    rows = ROWS if question == "verdict" else (*CANDIDATES, *RANGE)
+    rows = ROWS if question == "verdict" else CANDIDATES
     ordered = [one for name in rows for one in kept if one.run.name == name]
     return newest(ordered, lambda run: (run.name, *_images_of(run), run.further.get("problem")))
 
@@ -124,13 +115,6 @@ def _images_of(run: Run) -> Images:
     return run.dataset, run.settings["epochs"], further.get("training_epochs", 0), further.get("training_images", 0)
 
 
-def _sections(records: Iterable[Record], command: str, table: Callable[[Group], pd.DataFrame]) -> list[Section]:
-    return [
-        Section(group[0].run.dataset, group, _suite_command(command, group), markdown(table(group)))
-        for group in grouped(records)
-    ]
-
-
 def _verdict_section(group: Group) -> Section:
     run = group[0].run
     epochs, n_images = run.settings["epochs"], run.further["training_images"]
@@ -138,26 +122,12 @@ def _verdict_section(group: Group) -> Section:
     return Section(data, group, _command("verdict", run.dataset), "", verdict_sentence(group))
 
 
-def _bed_section(groups: Sequence[Group]) -> Section:
-    both = [one for group in groups for one in group if one.run.name in RANGE]
-    shown = [[one for one in group if one.run.name in RANGE] for group in groups]
-    command = _command("retrain", "BED", candidates=",".join(RANGE), seeds=_seeds(both))
-    return Section("all beds", both, command, markdown(bed_table(shown)))
-
-
-def _suite_command(command: str, group: Group) -> str:
-    run = group[0].run
-    names = dict.fromkeys(one.run.name for one in group)
-    problems = dict.fromkeys(one.run.further["problem"] for one in group if "problem" in one.run.further)
-    return _command(
-        command,
-        run.dataset,
-        candidates=",".join(names),
-        problems=",".join(problems) or None,
-        epochs=run.settings["epochs"],
-        training_epochs=run.further.get("training_epochs"),
-        seeds=_seeds(group),
-    )
+def _planted_section(group: Group) -> Section:
+    names, problems = (one.run.name for one in group), (one.run.further["problem"] for one in group)
+    given = {"epochs": group[0].run.settings["epochs"], "seeds": 1 + max(one.run.seed for one in group)}
+    listed = {name: ",".join(dict.fromkeys(found)) for name, found in (("candidates", names), ("problems", problems))}
+    command = _command("planted", group[0].run.dataset, **listed, **given)
+    return Section(group[0].run.dataset, group, command, markdown(rate_table(group)))
 
 
 def _command(command: str, dataset: str, **options: str | int | None) -> str:
@@ -167,7 +137,3 @@ def _command(command: str, dataset: str, **options: str | int | None) -> str:
     given = {name.replace("_", "-"): value for name, value in {**bed, **data, **options}.items() if value is not None}
     words = "".join(f" --{name} {value}" for name, value in given.items())
     return f"`python benchmarks/search_quality.py {command}{words}`"
-
-
-def _seeds(records: Group) -> int:
-    return 1 + max(record.run.seed for record in records)

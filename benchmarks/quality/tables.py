@@ -1,20 +1,18 @@
-"""The tables of docs/search-quality.md: verdicts, planted answers, errors and beds."""
+"""The tables of docs/search-quality.md: verdicts and planted answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 from common.records import Record
-from common.settings import is_neutral
 from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, spread_text
 
 from hba.report.statistics import PairedDifference
 from hba.report.verdict import verdict
 from hba.utils.text import as_markdown
-from quality.beds import BEDS
-from quality.candidates import CANDIDATES, DEFAULT, FORMER, PAPER
-from quality.tasks import NONE, OTHERS, RANDAUGMENT, RANGE
+from quality.candidates import DEFAULT, FORMER, PAPER
+from quality.tasks import OTHERS
 
 ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
 PROBABILITY, RISE = "probability", "rise"
@@ -85,56 +83,6 @@ def _summary_cell(row: str, errors: Mapping[str, "pd.Series[float]"], difference
     fewer = "" if len(errors[row]) == len(errors[DEFAULT]) else f" ({len(errors[row])})"
     below = f"<br>{difference_text(differences[row])}" if row in differences else ""
     return f"{spread_text(errors[row])} %{fewer}{below}"
-
-
-def error_table(records: Sequence[Record]) -> pd.DataFrame:
-    """One row per candidate: validation error over seeds, and its difference to the reference, paired by seed.
-
-    The reference is the candidate whose parts were exchanged; if it was not run, the default or the paper's.
-    """
-    runs = frame_of(records)
-    reference = next((name for name in (FORMER, DEFAULT, PAPER) if name in set(runs["name"])), PAPER)
-    return pd.DataFrame(
-        {
-            "trained with": name,
-            "runs": str(len(own)),
-            "validation error (%)": spread_text(own[ERROR]),
-            f"minus {reference}": difference_text(
-                None if name == reference else difference(runs, name, reference, ERROR)
-            ),
-        }
-        for name, own in runs.groupby("name", sort=False)
-    )
-
-
-def bed_table(groups: Iterable[Sequence[Record]]) -> pd.DataFrame:
-    """One row per bed: validation errors without augmentation and with RandAugment, and their difference."""
-    rows = []
-    for group in groups:
-        runs, bed = frame_of(group), BEDS[group[0].run.dataset]
-        found = difference(runs, NONE, RANDAUGMENT, ERROR)
-        errors = {f"{name} (%)": spread_text(runs[runs["name"] == name][ERROR]) for name in RANGE}
-        rows.append(
-            {
-                "bed": bed.name,
-                "what it is": bed.text,
-                "epochs": str(group[0].run.further["training_epochs"]),
-                **errors,
-                "range": difference_text(found),
-                "seeds": str(found.n_pairs if found else 0),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def candidate_table() -> pd.DataFrame:
-    """All candidates, what they do, and their settings that differ from the paper's."""
-    rows = []
-    for name, candidate in CANDIDATES.items():
-        changes = {setting: value for setting, value in candidate.changes.items() if not is_neutral(setting, value)}
-        settings = ", ".join(f"`{setting}={value}`" for setting, value in changes.items())
-        rows.append({"name": name, "what it does": candidate.text, "settings": settings or NOTHING})
-    return pd.DataFrame(rows)
 
 
 def rank(end: End, operation: str, measure: str | None = None) -> int:

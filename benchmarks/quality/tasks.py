@@ -17,9 +17,8 @@ from hba.training.augmentation import Augmentation
 from quality.candidates import CANDIDATES, DEFAULT
 from quality.problems import find_problem, plant
 
-NONE, RANDAUGMENT = "none", "randaugment"
-RANGE = (NONE, RANDAUGMENT)
-"""Rows that need no search. Their difference shows how much augmentation matters on a bed."""
+RANGE = ("none", "randaugment")
+"""Rows that need no search."""
 FORMER_NAMES = {"start": "random"}
 """The names under which baselines were measured, by their names today."""
 OTHERS = (*(FORMER_NAMES.get(name, name) for name in BASELINES if name != "middle"), "shuffled")
