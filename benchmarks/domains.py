@@ -149,7 +149,6 @@ def truth_tables(results: Path) -> dict[str, Any]:
     pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).by_key().values(), "test"))
     tuned_pairs = pairs_of(of_tuned, of_tuned)
     return {
-        "recipes": markdown(recipe_table(frames)) if records else "",
         "groups": markdown(group_table(pairs)) if pairs else "",
         "agreement": rate_text(pair.agrees for pair in pairs if pair.agrees is not None),
         "truth_origin": origin(records),

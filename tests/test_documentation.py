@@ -15,7 +15,7 @@ from hba.cli import main
 
 import hba
 
-N_WRITTEN_PAGES = 17
+N_WRITTEN_PAGES = 18
 GENERATED = {"domains.md", "reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
 LISTING = (
     "hba",

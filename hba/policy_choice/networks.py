@@ -1,33 +1,29 @@
 """The choice of the network of a run, by measurement.
 
     for each pretrained network and image size: cross-validated error of a linear layer on frozen features
-    train without augmentation: random weights, and the pretrained choices with the lowest of these errors
+    train with RandAugment: random weights, and the pretrained choices with the lowest of these errors
     choose the lowest calibrated loss on validation images
 
 All trainings take about the same time, so a choice is as good as what it reaches in this time. Networks of random
-weights are trained whatever the linear layers say, because these say nothing about them.
+weights are trained whatever the linear layers say, because these say nothing about them. Without augmentation, gentle
+trainings look better than they are: strong ones gain more from it.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from hba.algorithms.race_measures import gaps_of, moved_by
 from hba.data.images import EvaluationData, LabelledImages
-from hba.executors.executor import Executor, SerialExecutor, Shared, tensors_of
 from hba.operations import Operation
-from hba.policy_choice.contest import FIRST_SEED, Entry, Outcome, train_and_compare
+from hba.policy_choice.contest import Entry, Outcome, train_and_compare
 from hba.policy_choice.linear import FrozenFeatures, LinearLayer, cross_validated
 from hba.policy_choice.record import Candidate, LinearResult
-from hba.policy_evaluation.baselines import RowConfig
-from hba.policy_evaluation.evaluation import data_of_tensors, shared_data
 from hba.policy_search.training_size import PRETRAINED_SIDES
-from hba.training.checkpoint import TrainCheckpoint
 from hba.training.criterion import error_share
 
 MOST_FOLDS = 2
@@ -114,51 +110,16 @@ def linear_gaps(
     return {move.name: (gap, error) for move, (gap, error) in zip(moves, gaps.tolist(), strict=True)}
 
 
-class CandidateOutcome(NamedTuple):
-    """seconds: of the training, without its measurement."""
+class Trial(NamedTuple):
+    """A training of a candidate on its own images, which `device` takes."""
 
-    outcome: Outcome
-    seconds: float
-
-
-def train_candidates(
-    rows: Mapping[int, RowConfig],
-    data: Mapping[int, tuple[EvaluationData, Tensor | None]],
-    executor: Executor,
-    on_step: Callable[[], None],
-    checkpoints: Path,
-) -> Any:
-    """Train each row on its own images, and yield its number and its CandidateOutcome. data: images, and held_out."""
-    tasks, parts = [], []
-    for place, (number, row) in enumerate(rows.items()):
-        images, held_out = data[number]
-        # The first of the contest, which may so use the training of the chosen network.
-        identity = (f"candidate {number}", row.definition, images.train.fingerprint(), str(executor.n_threads))
-        tasks.append((place, Entry(row, FIRST_SEED, held_out, TrainCheckpoint(checkpoints.absolute(), identity))))
-        parts.append(images)
-    for place, found in executor.run(train_candidate, tasks, shared_parts(executor, parts), on_step):
-        tasks[place][1].checkpoint.remove()
-        yield [*rows][place], found
+    entry: Entry
+    images: EvaluationData
+    device: torch.device
 
 
-def train_candidate(
-    task: tuple[int, Entry], data: Sequence[EvaluationData], on_step: Callable[[], None]
-) -> CandidateOutcome:
-    """Train a candidate in any process. data: of all candidates."""
-    (place, entry), began = task, time.monotonic()
-    outcome = train_and_compare(entry, data[place], on_step)
-    return CandidateOutcome(outcome, time.monotonic() - began)
-
-
-def shared_parts(executor: Executor, parts: Sequence[EvaluationData]) -> Shared:
-    """As shared_data, for several data sets."""
-    if isinstance(executor, SerialExecutor):
-        return Shared([one.to(executor.device) for one in parts])
-    values = [shared_data(executor, one).value for one in parts]
-    return Shared(
-        values, tuple(one for part in parts for one in (*tensors_of(part.train), *tensors_of(part.test))), _parts
-    )
-
-
-def _parts(values: Sequence[Any], tensors: Sequence[Tensor]) -> list[EvaluationData]:
-    return [data_of_tensors(value, tuple(tensors[4 * place : 4 * place + 4])) for place, value in enumerate(values)]
+def train_candidate(trial: Trial, shared: None, on_step: Callable[[], None]) -> tuple[Outcome, float]:
+    """Train a candidate in any process. Returns its outcome, and the seconds that the training took."""
+    began = time.monotonic()
+    outcome = train_and_compare(trial.entry, trial.images.to(trial.device), on_step)
+    return outcome, time.monotonic() - began

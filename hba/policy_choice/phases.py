@@ -18,18 +18,18 @@ from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_evaluation_data, load_search_data
 from hba.errors import DataError, DivergedError, HbaError, RunError
-from hba.executors.executor import SerialExecutor
+from hba.executors.executor import SerialExecutor, Shared
 from hba.executors.ray_executor import connected, executor_for
 from hba.operations.operation import SYMMETRY
 from hba.policy.spaces import SPACES
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
-from hba.policy_choice.contest import DIGITS, N_FOLDS, Contest, Outcome, contest_data, train_seed
+from hba.policy_choice.contest import DIGITS, FIRST_SEED, N_FOLDS, Contest, Entry, Outcome, contest_data, train_seed
 from hba.policy_choice.linear import FrozenFeatures, tested
-from hba.policy_choice.networks import Folds, linear_gaps, linear_results, pretrained, to_train, train_candidates
+from hba.policy_choice.networks import Folds, Trial, linear_gaps, linear_results, pretrained, to_train, train_candidate
 from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_OF_PHASE, SECONDS_TO_TUNE, Extent, counts_of
 from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord
 from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
-from hba.policy_evaluation.baselines import NONE, RowConfig, row_configs
+from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, from_config
 from hba.policy_search.search import custom_components, search
@@ -41,8 +41,7 @@ from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
-from hba.training.augmentation import ScheduleAugmentation
-from hba.training.checkpoint import TRAININGS_NAME
+from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.utils.devices import find_device
 from hba.utils.settings import words
@@ -142,7 +141,7 @@ class AutoRun:
         return read_results(path) if path.exists() else None
 
     def choose_network(self) -> None:
-        """Choose among the candidates by trainings without augmentation, and take over the settings of the best."""
+        """Choose among the candidates by trainings with RandAugment, and take over the settings of the best."""
         record = self.record
         if not record.candidates:
             return
@@ -154,11 +153,10 @@ class AutoRun:
             numbers = to_train(record.candidates, self.record.linear, self.extent.networks)
             names = "; ".join(record.candidates[number].name for number in numbers)
             self.callback.said(f"Networks on validation images: {names}")
-            self._train_candidates([one for one in numbers if record.candidates[one].loss is None], outcomes)
-        except KeyboardInterrupt:
+            if missing := [one for one in numbers if record.candidates[one].loss is None]:
+                self._train_candidates(missing, outcomes)
+        finally:
             self._take_network(numbers, outcomes)
-            raise
-        self._take_network(numbers, outcomes)
 
     def _take_network(self, numbers: Sequence[int], outcomes: Mapping[int, Outcome]) -> None:
         """Take over the settings of the candidate with the lowest loss; of the first one if none was trained."""
@@ -177,7 +175,7 @@ class AutoRun:
                 outcomes = {}
         if best in outcomes:
             # The contest need not repeat this training.
-            Contest.begun([NONE], self.folder / CONTEST_NAME).add(NONE, 0, outcomes[best])
+            Contest.begun([RANDAUGMENT], self.folder / CONTEST_NAME).add(RANDAUGMENT, 0, outcomes[best])
         settings = {**self.record.settings, **one.settings, "epochs": epochs}
         self.note(network=best, settings=settings, n_images=one.n_images, training_seconds=max(seconds, 1e-3))
         self.note(plan=(*self.record.plan, *one.reasons))
@@ -190,27 +188,29 @@ class AutoRun:
         return left / max(seconds * (sum(others.values()) + CONTEST_SHARE / self.record.n_jobs), 1e-3)
 
     def _train_candidates(self, numbers: Sequence[int], outcomes: dict[int, Outcome]) -> None:
-        """Train these candidates without augmentation, and store what each has reached, also in `outcomes`."""
-        rows, data, n_steps = dict[int, RowConfig](), {}, 0
+        """Train these candidates with RandAugment, and store what each has reached, also in `outcomes`."""
+        folder, trials, n_steps, schedule = self.folder / CONTEST_FOLDER, list[Trial](), 0, RECIPES[RANDAUGMENT].make()
+        executor = executor_for(self.record.settings.get("device", "auto"), min(self.record.n_jobs, len(numbers)), None)
         for number in numbers:
             one = self.record.candidates[number]
             settings = {**self.record.settings, **one.settings}
             config = self._config_of(settings, one.n_images)
-            images, held_out = self._images_of_contest(settings)
-            data[number] = images, held_out[0]
-            rows[number] = RowConfig(one.name, config, ScheduleAugmentation(None), None, config.network_start())
+            images, (held_out, *_) = self._images_of_contest(settings)
+            (row,) = row_configs({one.name: schedule}, schedule, config, None, config.network_start())
+            identity = (f"candidate {number}", row.definition, images.train.fingerprint(), str(executor.n_threads))
+            checkpoint = TrainCheckpoint((folder / TRAININGS_NAME).absolute(), identity)
+            # The first of the contest, which may so use the training of the chosen network.
+            trials.append(Trial(Entry(row, FIRST_SEED, held_out, checkpoint), images, executor.device))
             n_steps += config.epochs * max(1, int(CONTEST_SHARE * len(images.train)) // config.batch_size)
-        if not rows:
-            return
-        folder, on_step = self.folder / CONTEST_FOLDER, self.phases.stepper(NETWORK, n_steps)
         folder.mkdir(exist_ok=True)
-        executor = executor_for(self.record.settings.get("device", "auto"), min(self.record.n_jobs, len(rows)), None)
-        ended = train_candidates(rows, data, executor, on_step, folder / TRAININGS_NAME)
-        with contextlib.closing(ended):
-            for number, (outcome, took) in ended:
-                outcomes[number], candidates = outcome, [*self.record.candidates]
+        on_step = self.phases.stepper(NETWORK, n_steps)
+        with contextlib.closing(executor.run(train_candidate, trials, Shared(), on_step)) as ended:
+            for place, (outcome, took) in ended:
+                trials[place].entry.checkpoint.remove()
+                done, candidates = numbers[place], [*self.record.candidates]
                 reached = {"loss": round(float(np.mean(outcome.losses)), DIGITS), "error_percent": outcome.error}
-                candidates[number] = candidates[number].model_copy(update={**reached, "took": round(took, 1)})
+                candidates[done] = candidates[done].model_copy(update={**reached, "took": round(took, 1)})
+                outcomes[done] = outcome
                 self.note(candidates=tuple(candidates))
 
     def _measure_linear_layers(self, device: torch.device) -> None:

@@ -63,7 +63,7 @@ class Extent(NamedTuple):
             return math.ceil(n / n_jobs)
 
         networks = rounds(self.networks) if self.networks > 1 else 0
-        # The training without augmentation of the chosen network is in the contest.
+        # The training of the chosen network is in the contest.
         contest = rounds(self.rows - (networks > 0)) + rounds(MOST_LEFT[0]) * (self.seeds - 1)
         return {
             NETWORK: CONTEST_SHARE * networks,
@@ -151,7 +151,7 @@ def planned(
         n_images=sizes[0].n_images,
         counts=counts,
         settings={name: one for name, one in used.items() if name != "data"},
-        candidates=tuple(Candidate.of(size) for size in sizes) if len(sizes) > 1 else (),
+        candidates=tuple(Candidate(**size.model_dump()) for size in sizes) if len(sizes) > 1 else (),
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
         n_jobs=n_jobs,

@@ -19,29 +19,16 @@ FAR_SHARE = 0.4
 """Share of the error of guessing that remains with features of networks that were trained on other kinds of images."""
 
 
-class Candidate(pydantic.BaseModel):
+class Candidate(TrainingSize, frozen=True):
     """A network, image size and epochs to choose from.
 
-    settings: of its trainings, as far as they differ between candidates. n_images, seconds: as in TrainingSize. loss,
-    error_percent: of a training without augmentation on validation images, calibrated in nats; None before it ends.
-    took: its seconds.
+    loss, error_percent: of a training with RandAugment on validation images, calibrated in nats; None before it
+    ends. took: its seconds.
     """
 
-    model_config = pydantic.ConfigDict(frozen=True)
-
-    settings: dict[str, Any]
-    n_images: int
-    seconds: float
-    reasons: tuple[str, ...]
     loss: float | None = None
     error_percent: float | None = None
     took: float | None = None
-
-    @staticmethod
-    def of(size: TrainingSize) -> "Candidate":
-        return Candidate(
-            settings=dict(size.settings), n_images=size.n_images, seconds=size.seconds, reasons=size.reasons
-        )
 
     @property
     def name(self) -> str:
@@ -50,14 +37,12 @@ class Candidate(pydantic.BaseModel):
         return f"{self.settings.get('model')} at {self.settings.get('image_size')} pixels ({how})"
 
 
-class LinearResult(pydantic.BaseModel):
+class LinearResult(pydantic.BaseModel, frozen=True):
     """The error in per cent of a linear layer on frozen features: cross-validated, and of the test if it was measured.
 
     guess_percent: the error of guessing the most frequent class. balanced_percent: the mean test error over the
     classes. seconds: for features and layer.
     """
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     model: str
     source: str
@@ -78,7 +63,7 @@ class LinearResult(pydantic.BaseModel):
         return f"a linear layer on frozen features of {self.model} at {self.side} pixels"
 
 
-class AutoRecord(pydantic.BaseModel):
+class AutoRecord(pydantic.BaseModel, frozen=True):
     """Everything that a run needs to resume, and that its report shows.
 
     data: a path or a name. n_images: for training and validation. counts: number of images of each class. settings: of
@@ -91,8 +76,6 @@ class AutoRecord(pydantic.BaseModel):
     kept network predicts an image. notes: sentences for the user. command: repeats the run. ended: phases that will not
     continue. stopped: phases that Ctrl-C or an error has ended.
     """
-
-    model_config = pydantic.ConfigDict(frozen=True)
 
     version: int = 1
     data: str

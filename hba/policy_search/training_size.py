@@ -10,10 +10,10 @@ import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import pydantic
 import torch
 from torch import nn
 
@@ -73,13 +73,12 @@ class Rung(NamedTuple):
         return (self.model, self.side, dict(self.further).get("freeze", "").removesuffix(AND_STATISTICS))
 
 
-@dataclass(frozen=True)
-class TrainingSize:
+class TrainingSize(pydantic.BaseModel, frozen=True):
     """settings: the chosen ones, by name. n_images: for training and validation. seconds: of one training. reasons: one
     sentence for each choice, with the option that overrides it.
     """
 
-    settings: Mapping[str, Any]
+    settings: dict[str, Any]
     n_images: int
     seconds: float
     reasons: tuple[str, ...]

@@ -18,29 +18,27 @@ class Table(NamedTuple):
 
 
 def networks_table(auto: Mapping[str, Any]) -> Table | None:
-    """The networks that `hba auto` considered, from the content of auto.json; None if there was only one.
-
-    Linear layers that were measured at a size without a training have a row of their own.
-    """
-    linear = {(one["model"], one["side"]): f"{one['error_percent']:.1f} %" for one in auto.get("linear", ())}
+    """The networks and linear layers that `hba auto` considered, from auto.json; None if there was one network only."""
     rows, chosen = list[tuple[str, ...]](), auto.get("network")
     for number, one in enumerate(auto.get("candidates", ())):
         settings = one["settings"]
-        place = (settings.get("model"), settings.get("image_size"))
         weights = f"pretrained{frozen_in_words(settings)}" if settings.get("pretrained") else "random"
         reached = ["not trained", "", ""]
         if one.get("loss") is not None:
             reached = [f"{one['loss']:.3f}", f"{one['error_percent']:.1f} %", f"{one['took']:.0f} s"]
         mark = " ✓" if number == chosen else ""
-        of_size = linear.get(place, "-") if settings.get("pretrained") else "-"
-        rows.append((f"{place[0]}{mark}", str(place[1]), weights, of_size, str(settings.get("epochs")), *reached))
-    known = {(row[0].removesuffix(" ✓"), int(row[1])) for row in rows if row[1].isdigit()}
-    rows += [
-        (model, str(side), "all frozen", one, "-", "", "", "")
-        for (model, side), one in linear.items()
-        if (model, side) not in known
-    ]
-    headings = ("network", "pixels", "weights", "linear layer, error", "epochs", "loss, nats", "error", "time")
+        rows.append(
+            (
+                f"{settings.get('model')}{mark}",
+                *(str(settings.get(x)) for x in ("image_size", "epochs")),
+                weights,
+                *reached,
+            )
+        )
+    for one in auto.get("linear", ()):
+        reached = [f"{one['error_percent']:.1f} %", f"{one['seconds']:.0f} s"]
+        rows.append((one["model"], str(one["side"]), "-", "all frozen, a linear layer", "", *reached))
+    headings = ("network", "pixels", "epochs", "weights", "loss, nats", "error", "time")
     return Table(headings, tuple(rows)) if rows else None
 
 

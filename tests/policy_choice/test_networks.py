@@ -121,9 +121,9 @@ def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba
     assert len(losses) >= 2
     assert record.network == min(losses, key=lambda number: losses[number])
     assert record.settings["model"] == record.candidates[record.network].settings["model"]
-    # The contest has the training of the chosen network without augmentation.
-    none = next(row for row in record.rows if row["name"] == "none")
-    assert none["losses"]["0"] == losses[record.network]
+    # The contest has the training of the chosen network with RandAugment.
+    row = next(row for row in record.rows if row["name"] == "randaugment")
+    assert row["losses"]["0"] == losses[record.network]
     assert run.results is not None
     assert run.results.settings["model"] == record.settings["model"]
 
