@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 LARGEST_LOGIT = 3.0
 """Largest logit at the start, because the gradient vanishes at the end of a range."""
-INITIAL_FRACTION = 0.05
-"""The paper starts every hyperparameter at 0.95 low + 0.05 high (Appendix A)."""
 
 
 class Slot(NamedTuple):
@@ -107,16 +105,8 @@ class SearchSpace:
             raise SettingsError(f"count_probabilities must be for at most {most} slots, got {counts}")
         if self.searches_count and (len(counts) < 2 or "count" in operations):
             raise SettingsError(f"searching K needs count_probabilities beyond 0 and no operation count, got {counts}")
-        # Computed now, because torch.compile cannot enter the lock of a cached_property.
+        # Computed now, because torch.compile cannot enter the lock of a cached_property; so no pickle depends on use.
         _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed when it is first used, so that a pickle does not depend on use."""
-        return {one.name: vars(self)[one.name] for one in fields(self)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.__post_init__()
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
@@ -143,22 +133,17 @@ class SearchSpace:
         """Whether there are operations on single images."""
         return len(self.mixing) < len(self.operations)
 
-    @property
-    def n_slots(self) -> int:
-        return len(self.slots)
-
     @functools.cached_property
     def walk_slots(self) -> slice:
-        """The slots of the walk."""
         first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)
         return slice(first, first + len(self.walk) * self.copies)
 
     @functools.cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """Numbers of the operations that can act in each step of a sample."""
-        numbers = {one.name: number for number, one in enumerate(self.operations)}
-        found: list[tuple[int, ...]] = [(numbers[slot.operation.name],) for slot in self.slots]
-        found[self.walk_slots] = [tuple(numbers[one.name] for one in self.walk)] * self.max_count
+        found: list[tuple[int, ...]] = [(slot.number,) for slot in self.slots]
+        walk = dict.fromkeys(slot.number for slot in self.slots[self.walk_slots])
+        found[self.walk_slots] = [tuple(walk)] * self.max_count
         return tuple(found)
 
     def candidates(self, rows: Any) -> tuple[tuple[int, ...], ...]:
@@ -249,10 +234,10 @@ class SearchSpace:
             values = values.log().where(is_log, values)
         return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
-    def initial(self, fraction: float = INITIAL_FRACTION) -> Tensor:
+    def initial(self, fraction: float = 0.05) -> Tensor:
         """Logits (n,), float32, of a start: every value at (1 - fraction) low + fraction high.
 
-        The paper's fraction is 0.05 (section 4). K, if it is searched, starts at count_probabilities, with
+        The paper's fraction is 0.05 (section 4, Appendix A). K, if it is searched, starts at count_probabilities, with
         LARGEST_LOGIT for infinite logits, so that they have a gradient. Regularizers start at their initial values.
         """
         import torch

@@ -20,9 +20,9 @@ def test_slots_are_applied_as_often_as_hba_draws_them_at_each_step(count: tuple[
     space = SearchSpace(tuple(OPERATIONS[name] for name in ("Invert", "Equalize", "AutoContrast")), 2, count)
     drawn = draw_with_trace(space, torch.tensor(SOME), N_IMAGES, torch.Generator().manual_seed(0))[0].slots
     expected = applied(SOME, np.cumsum(count)[:-1])
-    assert expected.shape == (space.max_count, space.n_slots)
+    assert expected.shape == (space.max_count, len(space.slots))
     for step in range(space.max_count):
-        found = np.bincount(drawn[:, step][drawn[:, step] >= 0].numpy(), minlength=space.n_slots) / N_IMAGES
+        found = np.bincount(drawn[:, step][drawn[:, step] >= 0].numpy(), minlength=len(space.slots)) / N_IMAGES
         assert (np.abs(found - expected[step]) <= 5 * np.sqrt(expected[step] / N_IMAGES) + 1e-12).all()
 
 

@@ -45,7 +45,7 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
     for name, table in (("hba", PAPER_RANGES), ("pba", PBA_TABLE)):
         space = SPACES[name]
         assert [(one.name, one.magnitude_range) for one in space.operations] == list(table.items())
-        assert (space.n, space.n_slots, space.copies, space.max_count) == (54, 30, 2, 2)
+        assert (space.n, len(space.slots), space.copies, space.max_count) == (54, 30, 2, 2)
         assert space.count_probabilities == (0.2, 0.3, 0.5)
         for operation in space.operations:
             assert operation.with_range(PAPER_RANGES[operation.name]) == OPERATIONS[operation.name]

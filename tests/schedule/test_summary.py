@@ -148,7 +148,7 @@ def of_probabilities(probabilities: tuple[float, ...], copies: int, counts: tupl
 def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
     """Shares, how often each is applied, and share unchanged, by going through every order and every set that fires."""
     space, values = schedule.space, schedule.values[0]
-    n = space.n_slots
+    n = len(space.slots)
     shares, applications, unchanged = np.zeros(len(space.operations)), np.zeros(len(space.operations)), 0.0
     for count, chance in enumerate(space.count_probabilities):
         for order in itertools.permutations(range(n)):
