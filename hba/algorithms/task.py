@@ -44,7 +44,6 @@ class Task:
 
     @cached_property
     def regularization(self) -> Regularization:
-        """The space's regularizers."""
         return Regularization(self.space.regularizers, self.space.n_of_policy)
 
     @cached_property

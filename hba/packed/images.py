@@ -1,7 +1,4 @@
-"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL image.
-
-The compiled kernels run on a batch in several threads.
-"""
+"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL image."""
 
 import functools
 import importlib

@@ -120,7 +120,6 @@ def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
 
 
 def _named(name: str, operations: Mapping[str, Operation], setting: str) -> Operation:
-    """The operation that a setting names."""
     if name not in operations:
         raise SettingsError(f"{setting} must name operations of the search: {unknown('operation', name, operations)}")
     return operations[name]

@@ -60,7 +60,7 @@ def within(
 def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float]:
     """Mean seconds of a training step with its share of the policy steps, and of a pass over all validation images.
 
-    It times a copy of the search, which has no side effects. The first round of train_steps is slower and not counted.
+    The first round of train_steps is slower and not counted.
     """
     task, algorithm = context.task, context.config.algorithm
     if isinstance(algorithm, LambdaSteps):

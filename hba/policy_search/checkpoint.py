@@ -18,8 +18,6 @@ CHECKPOINT_VERSION = 9
 
 
 class RunFolder:
-    """The files of one run."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.policy = path / POLICY_NAME

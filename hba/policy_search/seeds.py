@@ -57,9 +57,7 @@ def repeated_search(
     check_one_way(jobs, cluster)
     if settings.get("budget_seconds") is not None:
         raise SettingsError("a budget would end each search with another number of epochs; give epochs")
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(rank0_only(run_lock(folder)))
-        machines = stack.enter_context(connected(cluster))
+    with rank0_only(run_lock(folder)), connected(cluster) as machines:
         wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
         # On this machine, each search chooses its own device.
         device = "cpu"
@@ -74,16 +72,14 @@ def repeated_search(
         given["data"] = resolved_data({"data": data})["data"]
         given.pop("seed", None)
         diverged = []
-        ended = stack.enter_context(
-            contextlib.closing(executor.run(_search, wanted, Shared((folder, given)), lambda: None))
-        )
-        for _, (seed, error, is_finished) in ended:
-            if error is not None:
-                diverged.append(f"seed {seed}: {error}")
-            elif not is_finished:
-                return None
-            elif is_first():
-                on_done(seed, seed_folder(folder, seed))
+        with contextlib.closing(executor.run(_search, wanted, Shared((folder, given)), lambda: None)) as ended:
+            for _, (seed, error, is_finished) in ended:
+                if error is not None:
+                    diverged.append(f"seed {seed}: {error}")
+                elif not is_finished:
+                    return None
+                elif is_first():
+                    on_done(seed, seed_folder(folder, seed))
         if diverged:
             raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
         return broadcast_from_rank0(lambda: OverSeeds.read(folder))
