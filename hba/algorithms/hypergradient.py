@@ -11,11 +11,7 @@ alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
 sigma               sigma_now()                              standard deviation of the noise, constant or learnt
 tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
-H                   scale.entropy()                          sum_j log sigma_j, the entropy up to a constant
-
-A learnt sigma follows STN's eq. 15 (MacKay et al. 2019): a lambda step lowers E F(lambda + sigma epsilon) - tau H. If
-the curvature of F along lambda_j is h_j, sigma_j converges to sqrt(tau / h_j): the noise is wide where the validation
-loss hardly depends on it. Without the entropy, it would vanish.
+H                   scale.sigma.log().sum()                  sum_j log sigma_j, the entropy up to a constant
 """
 
 import math
@@ -56,10 +52,6 @@ class LearntScale:
     def sigma(self) -> Tensor:
         """Standard deviation of the noise on each hyperparameter (n,) in logits, with a graph."""
         return softplus(self.spread)
-
-    def entropy(self) -> Tensor:
-        """sum_j log sigma_j (), with a graph."""
-        return self.sigma.log().sum()
 
 
 @dataclass
@@ -121,7 +113,7 @@ class Hypergradient(LambdaSteps):
         batch = self.train_step(task, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
-                self.lambda_step(task, state, batch)
+                self.update_lambda(task, state, batch)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """Update phi on the next batch, with a lambda for each image; return the batch."""
@@ -138,15 +130,11 @@ class Hypergradient(LambdaSteps):
     def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
         update_phi(task, state, batch, lam_rows, self.response)
 
-    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """Make one step on lambda. batch: the batch of the last training step."""
-        self.update_lambda(task, state)
-
-    def update_lambda(self, task: Task, state: HyperGradientState) -> None:
+    def update_lambda(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
         """Equation 3: one step on lambda by validation images without augmentation, in eval mode.
 
         With a learnt sigma, STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
-        totals get the loss without the entropy.
+        totals get the loss without the entropy. batch: of the last training step, which is not used here.
         """
         hypernetwork, lam, scale = state.learner.hypernetwork, state.lam, scale_of(state)
 
@@ -159,7 +147,7 @@ class Hypergradient(LambdaSteps):
         if scale is None or self.sigma_entropy is None:
             (gradient,) = means(torch.autograd.grad(loss, [lam]))
         else:
-            objective = loss - self.sigma_entropy * scale.entropy()
+            objective = loss - self.sigma_entropy * scale.sigma.log().sum()
             gradient, scale.spread.grad = means(torch.autograd.grad(objective, [lam, scale.spread]))
             scale.optimizer.step()
         self.move_lambda(task, state, gradient)

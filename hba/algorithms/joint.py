@@ -41,14 +41,12 @@ class Joint(Rewards, Hypergradient):
         if self.sigma_entropy is not None:
             raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
 
-    def lambda_step(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """Make one step on lambda, which judges new draws for the images of the last batch on the next validation
-        batch. If nothing acts on images, the step uses the hypergradient alone.
-        """
+    def update_lambda(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
+        """Make one step on lambda. If anything acts on images, it judges new draws for the images of the last batch."""
         if task.space.operations or task.image_columns is not None:
             self.update_lambda_by(task, state, self.augmented(task, state, *batch, self.reward_draws))
         else:
-            self.update_lambda(task, state)
+            super().update_lambda(task, state, batch)
 
     def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
         """Make one step on lambda, by the hypergradient or by rewards, both from the same validation images.

@@ -151,10 +151,7 @@ class LambdaSteps(Algorithm):
     def validation_loss(
         self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
     ) -> Tensor:
-        """Mean loss () on the next validation batch, without augmentation, with a graph.
-
-        network: is set to eval mode. predict: returns its outputs for inputs.
-        """
+        """Mean loss () on the next validation batch, without augmentation, in eval mode, with a graph."""
         network.eval()
         inputs, labels = state.mover.val_stream.next()
         outputs = predict(task.as_measured(inputs))

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
 from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize
-from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of, trained_parameters
+from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
@@ -107,7 +107,6 @@ class Lookahead(Rewards):
     val_batch_size: ValBatchSize = HALF
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Begin with a network and with lambda at its start."""
         lam = self.start(task)
         return LookaheadState.of(task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam))
 
@@ -135,7 +134,7 @@ class Lookahead(Rewards):
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Reward of each augmented image (B,), in eval mode. loss: on validation images, with a graph."""
-        weights = trained_parameters(learner.network)
+        weights = {name: one for name, one in learner.network.named_parameters() if one.requires_grad}
         direction = preconditioned(learner.optimizer, weights.values(), gradients_of(loss, weights.values()))
         along = dict(zip(weights, direction, strict=True))
         return rewards_of(learner.network, batch, along, derivative=self.reward_derivative)

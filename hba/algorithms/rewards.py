@@ -24,14 +24,8 @@ Parts = Iterable[tuple[Tensor, Tensor]]
 """Images and labels of each part of a batch."""
 
 DISTANCE = 0.001
-"""Euclidean length of the step in each direction. DARTS uses 0.01 (Liu, Simonyan and Yang 2019, equation 8); a tenth of
-it is closer to the derivatives, and rounding does not matter yet.
-"""
-
-
-def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Parameters that are not frozen, by name."""
-    return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+"""Euclidean length of the step in each direction: a tenth of DARTS' (Liu, Simonyan and Yang 2019, equation 8), which is
+closer to the derivatives, while rounding does not matter yet."""
 
 
 def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:

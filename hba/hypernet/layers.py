@@ -73,7 +73,6 @@ class HyperLayer(nn.Module):
             self.register_parameter(f"{name}_{part}", _parameter(value))
 
     def phi(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
-        """phi_0, phi_U and phi_V of a tensor."""
         return getattr(self, f"{name}_0"), getattr(self, f"{name}_U"), getattr(self, f"{name}_V")
 
     def to_module(self, lam: Tensor) -> nn.Module:
@@ -120,7 +119,7 @@ class HyperLinear(HyperLayer):
     def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
         """Reshape (B, c) to as many dimensions as the layer's output, to scale the channels of each image."""
         if isinstance(self.template, nn.Conv2d):
-            return _per_channel(rows)
+            return rows[:, :, None, None]
         return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -175,7 +174,7 @@ class HyperBatchNorm2d(HyperLayer):
         # self.normalize(x) would not do: BatchNormAct2d would drop and activate before scale and offset.
         y = nn.BatchNorm2d.forward(self.normalize, x)
         scale, offset = self.affine_of(len(x)).chunk(2, dim=1)
-        y = y * _per_channel(scale) + _per_channel(offset)
+        y = y * scale[:, :, None, None] + offset[:, :, None, None]
         return self.normalize.act(self.normalize.drop(y)) if self.acts else y
 
     def affine_of(self, n_images: int) -> Tensor:
@@ -200,11 +199,6 @@ class HyperBatchNorm2d(HyperLayer):
 def _parameter(value: Tensor) -> nn.Parameter:
     """A copy of the value."""
     return nn.Parameter(value.detach().clone())
-
-
-def _per_channel(rows: Tensor) -> Tensor:
-    """Reshape (B, c) to (B, c, 1, 1)."""
-    return rows[:, :, None, None]
 
 
 def can_be_replaced(layer: nn.Module) -> bool:

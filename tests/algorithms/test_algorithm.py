@@ -30,7 +30,7 @@ def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_noth
     task, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
     start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)
-    algorithm_of(task).update_lambda(task, state)
+    algorithm_of(task).update_lambda(task, state, None)
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
     direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork

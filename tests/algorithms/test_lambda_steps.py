@@ -43,7 +43,7 @@ def test_the_gradient_is_that_of_the_next_validation_batch() -> None:
     (images, labels), (after, _) = next_validation(task, state, 2)
     network, at = copy.deepcopy(state.learner.hypernetwork).eval(), state.lam.detach().clone().requires_grad_()
     F.cross_entropy(network(images, at), labels).backward()
-    algorithm_of(task).update_lambda(task, state)
+    algorithm_of(task).update_lambda(task, state, None)
     torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), after)
 
