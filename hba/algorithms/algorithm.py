@@ -1,8 +1,6 @@
 """The interface of search algorithms: their settings, how a search begins, and one training step."""
 
 import dataclasses
-import reprlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -39,18 +37,15 @@ class InitialRow(Settings):
 
 
 def read_start(given: Any) -> Any:
-    """Read the first policy of a schedule, its file, a run folder, a recipe or a shipped policy; keep a stored one.
+    """Read the first policy of a schedule, its file, a run folder, a recipe or a shipped policy; keep anything else.
 
-    Raises ScheduleError if there is no such schedule, and SettingsError for a value of another type.
+    Raises ScheduleError if there is no such schedule.
     """
     if isinstance(given, Schedule):
         return InitialRow(schedule="a schedule in memory", values=first_row(given))
     if isinstance(given, str | Path):
         return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
-    if given is None or isinstance(given, InitialRow | Mapping):
-        return given
-    kinds = "a schedule, its file, a run folder, a recipe or a shipped name"
-    raise SettingsError(f"must be {kinds}, got {reprlib.repr(given)}")
+    return given
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
