@@ -212,8 +212,7 @@ class HyperPopulation(Exploring):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, every lambda_i drawn around the start."""
-        learner = HyperModel.of(task, networks(0), self.start(task), self.sharing)
-        return self.begun(task, learner)
+        return self.begun(task, HyperModel.of(task, networks(0), self.start(task), self.sharing))
 
     def step(self, task: Task, state: PopulationState[HyperModel]) -> None:
         """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""

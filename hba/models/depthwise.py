@@ -22,8 +22,7 @@ class SmallMapConv2d(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
         is_slow = input.device.type == "cpu" and input.shape[-1] <= LARGEST_MAP and self.weight.requires_grad
         if is_slow and self.training and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):
-            found: Tensor = _Depthwise.apply(input, self.weight, self.padding[0])
-            return found
+            return _Depthwise.apply(input, self.weight, self.padding[0])
         return super().forward(input)
 
 

@@ -79,7 +79,6 @@ class SearchTrainer:
         # Save before the training, so that a state that cannot be saved raises an error at once.
         self.save()
         updates = config.algorithm.update_schedule
-        policy_steps = updates.policy_steps(self.total_epochs, state.steps_per_epoch)
         planned = config.algorithm.plan_note(config, space, state.steps_per_epoch)
         notes = (*self.notes, planned, updates.advice(self.total_epochs, state.steps_per_epoch))
         plan = context.plan(
@@ -89,7 +88,7 @@ class SearchTrainer:
             epochs=self.total_epochs,
             epochs_done=len(history.rows),
             steps_per_epoch=state.steps_per_epoch,
-            policy_steps=policy_steps,
+            policy_steps=updates.policy_steps(self.total_epochs, state.steps_per_epoch),
             legs=config.algorithm.leg_epochs(config, space),
             folder=None if self.folder is None else self.folder.path,
             notes=tuple(filter(None, notes)),
@@ -198,8 +197,7 @@ class SearchTrainer:
         columns = algorithm.spread_columns(space).numpy()
         spread = spreads.reshape(len(spreads), -1) * columns
         epochs = algorithm.epochs_of_schedule(rows, self.context.config, space)
-        rows, spread = rows[epochs], spread[epochs]
-        return Schedule(space, rows, self.context.fill, self._provenance(), spread=spread)
+        return Schedule(space, rows[epochs], self.context.fill, self._provenance(), spread=spread[epochs])
 
     def _provenance(self) -> dict[str, Any]:
         """The origin of the schedule, as JSON values."""
