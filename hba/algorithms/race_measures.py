@@ -48,13 +48,9 @@ def gaps(task: ImageTask, network: nn.Module) -> Tensor:
 def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
     """The share of what a network has learned that moving images costs, and its standard error, (moves, 2).
 
-    logits (images, classes): of the images; moved: for each move, those of the moved images. What the network has
-    learned is how much lower its mean doubt is than that of guessing by the shares of the classes. If it has learned
-    nothing, the gaps are infinite.
-
-    A move that exchanges two classes, such as arrows to the left and to the right, costs little on average if there are
-    many others. So the gap is the largest of the mean over all images, and of the mean over the images of each class
-    minus CLEARLY of its standard errors.
+    logits (images, classes): of the images; moved: for each move, those of the moved images. If the network has learned
+    nothing, the gaps are infinite. Means over classes count too, because a move that exchanges two of many classes,
+    such as arrows to the left and to the right, costs little on average. docs/method.md, Symmetries, has all rules.
     """
     before = doubts(logits, labels)
     share = (labels.float() if is_multi_label(labels) else nn.functional.one_hot(labels).float()).mean(dim=0)

@@ -1,8 +1,4 @@
-"""Dropout with a tuned rate, which may differ between the images of a batch.
-
-In training mode, TunedDropout drops like the layer that it replaces, at the rate that the HyperNetwork provides; in
-eval mode it does nothing. Like nn.Dropout, it draws from torch's default generator.
-"""
+"""Dropout with a tuned rate, which may differ between the images of a batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -60,7 +56,7 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
 
 
 class TunedDropout(nn.Module):
-    """Replaces a dropout module. name: name of the module in the network."""
+    """Replaces a dropout module of that name, and drops like it, at the rate in the context."""
 
     def __init__(self, layer: nn.Module, name: str, column: int, context: LambdaContext) -> None:
         super().__init__()

@@ -33,9 +33,7 @@ SHARING: Mapping[str, Strategy] = {
     "all": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear)),
     "every": Strategy((nn.Conv2d, nn.BatchNorm2d, nn.Linear), last_linear=True),
 }
-"""By name: the paper's five; `all`, which adds the hidden linear layers; and `every`, which also adds the last linear
-layer, like STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020).
-"""
+"""By name: the paper's five; `all`; and `every`, as in STN (MacKay et al. 2019) and Delta-STN (Bae and Grosse 2020)."""
 
 
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:

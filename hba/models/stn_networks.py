@@ -57,10 +57,7 @@ class _InLine(nn.Sequential):
 
 
 class MLP(_InLine):
-    """Delta-STN's network for MNIST: three hidden layers of 1200 units. width: units of each.
-
-    It has three dropout rates, as in the paper: on the input and after the first two hidden layers.
-    """
+    """Delta-STN's network for MNIST: three hidden layers, no dropout after the last. width: of each, 1200 there."""
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
         super().__init__((), (width,) * 3, n_classes, in_channels, image_size)
@@ -80,10 +77,7 @@ class SimpleCNN(_InLine):
 
 
 class AlexNetSTN(_InLine):
-    """Delta-STN's AlexNet for CIFAR-10, by the authors' code: five convolutions of 3x3 and two hidden linear layers.
-
-    width: channels of the first convolution, 64 there. All other layers grow with it.
-    """
+    """Delta-STN's AlexNet for CIFAR-10, by the authors' code. width: channels of the first convolution, 64 there."""
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
         convolutions = [
@@ -97,10 +91,9 @@ class AlexNetSTN(_InLine):
 
 
 class VGG16STN(_InLine):
-    """Delta-STN's VGG16 for CIFAR-10, by the authors' code: 13 convolutions of 3x3 and two hidden layers of 512.
+    """Delta-STN's VGG16 for CIFAR-10, by the authors' code. width: channels of the first convolution, 64 there.
 
-    width: channels of the first convolution, 64 there. All other layers grow with it. Convolutions have the
-    initialization of He et al. (2015), without which so deep a network would hardly train.
+    Convolutions have the initialization of He et al. (2015), without which so deep a network would hardly train.
     """
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:

@@ -219,7 +219,6 @@ def _cosines(device: torch.device) -> Tensor:
 
 def _through_blocks(levels: Tensor, steps: Tensor) -> Tensor:
     """Round the frequencies of grey levels (B, C, H, W), in blocks of 8 x 8 pixels, to steps (B, C, 8, 8)."""
-
     cosines = _cosines(levels.device)
     blocks = levels.sub(128).unflatten(3, (-1, BLOCK)).unflatten(2, (-1, BLOCK)).transpose(3, 4)
     steps = steps[:, :, None, None]
