@@ -19,7 +19,6 @@ from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels
 from hba.operations.apply import Candidates
-from hba.operations.operation import check_images
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import device_constant
@@ -151,7 +150,6 @@ def apply_operations(
     candidates: for each step, the numbers of the operations that the sample may contain; None for all of the space.
     Returns new images of the same type. uint8 images are rounded after each operation, as PIL does.
     """
-    check_images(images, or_bytes=True)
     check_channels(space.operations, images.shape[1])
     if len(sample) != len(images):
         raise SettingsError(f"the draw is for {len(sample)} images, got {len(images)}")
