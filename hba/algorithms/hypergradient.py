@@ -56,8 +56,6 @@ class LearntScale:
 
 @dataclass
 class ScaledMover(LambdaMover):
-    """A LambdaMover with learnt noise."""
-
     scale: LearntScale
 
 

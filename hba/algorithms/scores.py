@@ -59,9 +59,8 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
 
     The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
     with the same noise; the set of decisions that were made counts as given. For a probability p, the gradient
-    is p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. If w times the divergence is subtracted
-    from the rewards, the probability of an operation that raises the reward by r settles r / w logits from the start,
-    and a magnitude settles sigma^2 / w times the slope of the reward from it.
+    is p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. With a weight w of the
+    divergence, a magnitude settles sigma^2 / w times the slope of the reward away; docs/method.md has the probabilities.
     """
     values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)

@@ -42,20 +42,17 @@ def usable_networks(device_type: str, say: Callable[[str], None], *, may_downloa
                 continue
         try:
             build_model(model, 2, 0, start=Start.of(model, TIMM))
+            found.append(model)
         except SettingsError as error:
             say(f"{model} is left out: {error}")
-            continue
-        found.append(model)
     return tuple(found)
 
 
 def weights_at_hand(model: str) -> bool:
     """Whether the weights need no download: those of LITE are installed, others may be in the cache of the hub."""
-    if model == LITE:
-        return True
     from huggingface_hub import try_to_load_from_cache
 
-    return isinstance(try_to_load_from_cache(*_place(model)), str)
+    return model == LITE or isinstance(try_to_load_from_cache(*_place(model)), str)
 
 
 def download_size(model: str) -> int:

@@ -164,8 +164,7 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     kept = {name: one for name, one in fitting.items() if name not in replaced}
     for layer in (network.get_submodule(name) for name in heads if replaced):
         if isinstance(layer, nn.Linear | nn.Conv2d):
-            # timm's own values are for training from random weights. With few classes, they are so large that the first
-            # steps destroy what the other layers have learned.
+            # With few classes, timm's own values are so large that the first steps destroy the other layers.
             layer.reset_parameters()
     # PyTorch itself knows which weights may be missing.
     missing = network.load_state_dict(kept, strict=False).missing_keys

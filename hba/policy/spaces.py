@@ -214,7 +214,7 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     """Logits (n,) of values that may be incomplete, kept away from the ends of ranges, where the gradient vanishes."""
     import torch
 
-    values = torch.full((space.n,), LEAST_PROBABILITY, dtype=torch.float64)
+    values = torch.tensor([row.get(name, LEAST_PROBABILITY) for name in space.names], dtype=torch.float64)
     for slot in space.slots:
         name, source = slot.operation.name, slot.prefix
         if slot.operation.stage == WALK:
@@ -223,13 +223,8 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
         values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
         if slot.magnitude is not None:
             values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, slot.copy))
-    for column in range(space.n)[space.count_columns]:
-        values[column] = row.get(space.names[column], LEAST_PROBABILITY)
     for column, one in enumerate(space.regularizers, space.n_of_policy):
         values[column] = row.get(one.name, one.initial)
-    for column, name in enumerate(space.names):
-        if name.partition(".")[0] in {one.name for one in space.mixing}:
-            values[column] = row.get(name, LEAST_PROBABILITY)
     low, high = space.bounds(values.dtype, values.device)
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER

@@ -1,7 +1,6 @@
-"""The run folder of a search, and the checkpoints to resume it from.
+"""The run folder of a search (docs/searching.md lists its files), and the checkpoints to resume it from.
 
-A folder contains policy.json, config.json, metrics.csv, checkpoint.pt, left_out.csv if files were skipped, and at the
-end report.html. Files are written atomically. To resume, config.json and checkpoint.pt are enough.
+Files are written atomically. To resume, config.json and checkpoint.pt are enough.
 """
 
 import json
