@@ -58,9 +58,9 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     """Curvature (n,) of the divergence of the policy from its start. Times lambda - start, it is the gradient.
 
     The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
-    with the same noise; the set of decisions that were made counts as given. For a probability p, the gradient
-    is p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. With a weight w of the
-    divergence, a magnitude settles sigma^2 / w times the slope of the reward away; docs/method.md has the probabilities.
+    with the same noise; the set of decisions that were made counts as given. For a probability p, the gradient is
+    p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. With the weight w of the divergence, a
+    magnitude settles sigma^2 / w times the slope of the reward from the start (docs/method.md: probabilities).
     """
     values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)

@@ -72,8 +72,7 @@ class Task:
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), one row per input; 0 for hyperparameters that are not searched."""
-        options: Any = {"generator": generator, "device": self.device}
-        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, **options))
+        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
         return drawn * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
