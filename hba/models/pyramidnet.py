@@ -1,7 +1,4 @@
-"""PyramidNets (Han, Kim and Kim, CVPR 2017) with ShakeDrop (Yamada et al., IEEE Access 2019), for small images.
-
-Additive, with bottlenecks: every block is wider than the one before by the same amount.
-"""
+"""PyramidNets (Han, Kim and Kim, CVPR 2017) with ShakeDrop (Yamada et al., IEEE Access 2019), for small images."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,7 +10,7 @@ STEM_CHANNELS = 16
 
 
 class PyramidNet(nn.Module):
-    """PyramidNet-depth-alpha: (B, in_channels, H, W) to (B, n_classes) logits.
+    """Additive PyramidNet-depth-alpha with bottlenecks: (B, in_channels, H, W) to (B, n_classes) logits.
 
     depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider the last block is than the
     stem, which has 16, before the bottlenecks expand them by 4.

@@ -1,8 +1,4 @@
-"""Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images.
-
-In training, the two branches of a block are added in random proportions, drawn for each image, and the gradient is
-distributed in other, independent proportions. At test time both branches count one half, the expectation.
-"""
+"""Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images."""
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +34,7 @@ def shake(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _Block(nn.Module):
-    """Two branches of two 3x3 convolutions, added in random proportions, beside a shortcut."""
+    """Two branches of two 3x3 convolutions, added in random proportions, at test by halves, beside a shortcut."""
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()

@@ -1,7 +1,4 @@
-"""Search spaces by name, the ranges of their magnitudes, and where a search in them starts.
-
-A search starts at one fraction of all ranges, at RandAugment's policy, or at a policy of a schedule.
-"""
+"""Search spaces by name, the ranges of their magnitudes, and where a search in them starts."""
 
 from __future__ import annotations
 
