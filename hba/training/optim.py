@@ -96,16 +96,9 @@ def optimizer_for(
 
     plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
     """
-    groups: list[Any] = list(parameters)
-    tensors = [one for group in groups for one in (group["params"] if isinstance(group, dict) else [group])]
-    # PyTorch 2.4, the oldest supported version, has fused optimizers on these devices.
-    is_fused = (settings.fast or settings.optimizer == "adamw") and {one.device.type for one in tensors} <= {
-        "cpu",
-        "cuda",
-    }
-    how = {"fused": True, "foreach": False} if is_fused else {}
+    how = {"fused": True, "foreach": False} if settings.fast or settings.optimizer == "adamw" else {}
     make = OPTIMIZERS[settings.optimizer]
-    optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    optimizer = make(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)
