@@ -32,8 +32,7 @@ from hba.utils.settings import DefaultText, color, pairs, words
 from hba.utils.text import unknown
 
 SGD: Literal["sgd"] = "sgd"
-SGD_CLASSICAL: Literal["sgd-classical"] = "sgd-classical"
-SGDS = (SGD, SGD_CLASSICAL)
+SGDS = (SGD, "sgd-classical")
 """Optimizers that share learning rate and weight decay."""
 PLATEAU: Literal["plateau"] = "plateau"
 """The learning rate schedule that needs the validation loss of every epoch."""
@@ -50,12 +49,6 @@ def source_of_weights(given: Any) -> Any:
     if given in (None, "none", TIMM):
         return None if given == "none" else given
     return str(Path(given).resolve()) if isinstance(given, str | Path) else given
-
-
-def _known_model(name: str) -> str:
-    # Whether the name may have a tag of weights depends on other settings, which TrainingConfig checks.
-    find_model(name, may_have_tag=True)
-    return name
 
 
 def _known(kind: str, names: Collection[str]) -> AfterValidator:
@@ -86,7 +79,7 @@ Ranges = Annotated[dict[str, tuple[Finite, Finite]], BeforeValidator(lambda give
 class TrainingConfig(DataConfig):
     """Settings that searches and evaluations share."""
 
-    model: Annotated[str, AfterValidator(_known_model)] = "wrn-16-2"
+    model: str = "wrn-16-2"
     """Network, as `hba models` lists them: wrn-<depth>-<width>, efficientnet-lite0, ..., timm:<name>."""
     pretrained: Annotated[str | None, BeforeValidator(source_of_weights), DefaultText("none, random weights")] = None
     """Initial weights of efficientnet-lite0 or a timm network: a FILE with a state dict, timm (or no value) for the
@@ -179,8 +172,8 @@ class TrainingConfig(DataConfig):
 
     @pydantic.model_validator(mode="after")
     def _check_training(self) -> Self:
+        find_model(self.model, may_have_tag=self.pretrained is not None)
         if self.pretrained is None:
-            find_model(self.model)
             if self.freeze != NOTHING or self.standardize_by == "network":
                 idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
                 raise SettingsError(f"{idle} has no effect without pretrained weights; give pretrained, or omit it")
