@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -97,27 +97,20 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
         ray.shutdown()
 
 
-class Resources(NamedTuple):
-    """What a machine has, or what a task needs."""
+def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The numbers of CPUs and GPUs that a task needs: with `auto`, a GPU if any machine has one, else a CPU.
 
-    n_cpus: int
-    n_gpus: int
-
-
-def needed_by_task(device: str, machines: Sequence[Resources]) -> Resources:
-    """What a task needs on the device of that name: with `auto`, a GPU if any machine has one, else a CPU.
-
-    The CPUs of a machine are divided among its GPUs. SettingsError if no machine has such a device.
+    machines: these numbers of each, whose CPUs are divided among its GPUs. SettingsError if none has such a device.
     """
-    with_gpus = [one for one in machines if one.n_gpus and one.n_cpus]
+    with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
     if device.startswith("cuda:"):
         raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
     if device != "cpu" and with_gpus:
-        return Resources(max(1, min(one.n_cpus // one.n_gpus for one in with_gpus)), 1)
-    if device == "cuda" or not any(one.n_cpus for one in machines):
+        return max(1, min(n_cpus // n_gpus for n_cpus, n_gpus in with_gpus)), 1
+    if device == "cuda" or not any(n_cpus for n_cpus, _ in machines):
         kind = "GPU" if device == "cuda" else "CPU"
         raise SettingsError(f"no machine of the cluster has a {kind}, of {len(machines)}; choose another device")
-    return Resources(1, 0)
+    return 1, 0
 
 
 class RayExecutor(Executor):
@@ -125,15 +118,15 @@ class RayExecutor(Executor):
 
     def __init__(self, ray: ModuleType, device: str) -> None:
         found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-        machines = [Resources(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
-        self.ray, self.n_machines, self.needs = ray, len(machines), needed_by_task(device, machines)
-        with_gpu = bool(self.needs.n_gpus)
-        n_jobs = sum(one.n_gpus if with_gpu else one.n_cpus for one in machines)
-        super().__init__(torch.device("cuda" if with_gpu else "cpu"), n_jobs)
+        machines = [(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
+        self.ray, self.n_machines = ray, len(machines)
+        self.n_cpus, self.n_gpus = needed_by_task(device, machines)
+        n_jobs = sum(n_gpus if self.n_gpus else n_cpus for n_cpus, n_gpus in machines)
+        super().__init__(torch.device("cuda" if self.n_gpus else "cpu"), n_jobs)
 
     @property
     def n_threads(self) -> int:
-        return self.needs.n_cpus
+        return self.n_cpus
 
     @property
     def description(self) -> str:
@@ -145,12 +138,12 @@ class RayExecutor(Executor):
         return {**found, "machines": self.n_machines}
 
     def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
-        ray, (n_cpus, n_gpus) = self.ray, self.needs
+        ray = self.ray
         _send_own_modules()
         contents = [packed(task) for task in tasks]
         common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
-        start = ray.remote(num_cpus=n_cpus, num_gpus=n_gpus, max_retries=RETRIES)(_run_task)
-        refs = [start.remote(VERSIONS, n_cpus, content, common) for content in contents]
+        start = ray.remote(num_cpus=self.n_cpus, num_gpus=self.n_gpus, max_retries=RETRIES)(_run_task)
+        refs = [start.remote(VERSIONS, self.n_cpus, content, common) for content in contents]
         try:
             for number, (result, n_steps) in results_of({ref.future(): number for number, ref in enumerate(refs)}):
                 for _ in range(n_steps):

@@ -22,7 +22,7 @@ from hba.data.loader import default_workers
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors import ray_executor
 from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, packed
-from hba.executors.ray_executor import RayExecutor, Resources, connected, needed_by_task
+from hba.executors.ray_executor import RayExecutor, connected, needed_by_task
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
@@ -170,10 +170,10 @@ def test_a_task_has_a_gpu_and_its_share_of_the_cpus() -> None:
         ([(16, 8), (4, 0)], "cpu", (1, 0)),
         ([(1, 4)], "auto", (1, 1)),
     ):
-        assert needed_by_task(device, [Resources(*size) for size in sizes]) == expected
+        assert needed_by_task(device, sizes) == expected
     for size, device, name in (((4, 0), "cuda", "GPU"), ((4, 1), "cuda:0", "cuda:0"), ((0, 0), "auto", "CPU")):
         with pytest.raises(SettingsError, match=name):
-            needed_by_task(device, [Resources(*size)])
+            needed_by_task(device, [size])
 
 
 def test_machines_with_another_version_are_refused() -> None:
