@@ -24,9 +24,6 @@ from hba.errors import DataError
 from hba.utils.files import reason_of
 from hba.utils.settings import whole_number
 
-DIGITS_TEST_SIZE = 1097
-"""Number of test images among 1,797 digits; 700 are left for training and validation."""
-
 NATIVE_IMAGE_SIZES: Mapping[str, int] = {
     "digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224,
 }  # fmt: skip
@@ -165,12 +162,12 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 def builtin_source(name: str, root: Path, download: bool) -> Source:
     """The data set of that exact name. root: folder that holds torchvision's files and the folder of ImageNet."""
     if name == "digits":
-        # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels.
+        # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are not test images.
         from sklearn.datasets import load_digits
 
         digits = load_digits()
         pool = in_memory(np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None], digits.target, name)
-        return Source(name, tuple(map(str, range(10))), pool, test_size=DIGITS_TEST_SIZE)
+        return Source(name, tuple(map(str, range(10))), pool, test_size=1097)
     if name != "imagenet":
         _, training, testing = TORCHVISION[name]
         pool, class_names = _torchvision_pool(name, training, root, download)

@@ -101,8 +101,6 @@ SAVED_FILES = ("dataset_info.json", "state.json")
 """Files in each split that `datasets` has saved."""
 PREPARED_NAME = "prepared_images.json"
 """The description of prepared images."""
-PREPARED_ENDING = ".hba"
-"""Optional ending of a folder of prepared images, which may have any name."""
 
 
 def format_of(data: str | Path) -> Format:
@@ -125,9 +123,9 @@ def display_name(data: str) -> str:
 
 
 def run_name(data: str) -> str:
-    """The same as a name for a folder, without the ending of a file: `animals`, `animals-train`."""
+    """The same as a name for a folder, without the ending of files or prepared images: `animals`, `animals-train`."""
     path = Path(data)
-    has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", PREPARED_ENDING)
+    has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", ".hba")
     return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-") or "data"
 
 

@@ -38,9 +38,11 @@ def _source(folder: Path, found: Mapping[str, Path]) -> Source:
     around = [] if found["train"] == folder else [folder]
     beside = [path for place in around for path in subfolders(place) if path not in found.values()]
     parts = {role: partial(_part, path, *((around, beside) if role == "train" else ())) for role, path in found.items()}
-    if "test" in found and (unknown := _not_in(found["train"], found["test"])):
+    known = {composed(path.name) for path in subfolders(found["train"])}
+    for path in subfolders(found["test"]) if "test" in found else ():
         # Before a search, which does not look at test images.
-        raise DataError(f"{unknown} holds images of a class that the training images do not have; rename or remove it")
+        if composed(path.name) not in known and files_in(path)[0]:
+            raise DataError(f"{path} holds images of a class that the training images do not have; rename or remove it")
     return source_of(folder, parts)
 
 
@@ -65,12 +67,6 @@ def _part(folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()
         remedy = "" if class_names else "; make a sub-folder for each class"
         raise DataError(f"{folder} holds no images in folders of classes{but}{remedy}")
     return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(dict.fromkeys(class_names)))
-
-
-def _not_in(train: Path, test: Path) -> Path | None:
-    """The first folder of a class with images that has none of its name among the training images."""
-    names = {composed(path.name) for path in subfolders(train)}
-    return next((path for path in subfolders(test) if composed(path.name) not in names and files_in(path)[0]), None)
 
 
 def subfolders(folder: Path) -> list[Path]:

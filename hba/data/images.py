@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.labels import as_tensor, checked_labels, is_multi_label, present_classes
+from hba.data.labels import as_tensor, checked_labels, is_multi_label
 from hba.data.leakage import ImageHash, Kind, all_hashes, hash_of_pixels
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
@@ -163,7 +163,24 @@ class _Data:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
-        _check_parts(len(self.class_names), self.parts)
+        n_classes = len(self.class_names)
+        shapes = {}
+        for name, part in self.parts.items():
+            # The class is checked, because an attribute of a test split that is not read yet could read it.
+            if isinstance(part, Tensor) or not hasattr(type(part), "to"):
+                raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
+            if not isinstance(part, LabelledImages):
+                continue
+            labels, is_multi = part.labels.cpu(), is_multi_label(part.labels)
+            present = (labels.any(dim=0).nonzero().flatten() if is_multi else labels.unique()).tolist()
+            shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
+            is_fit = not is_multi or part.labels.shape[1] == n_classes
+            if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
+                rule = f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names"
+                found = first_of(list(map(str, present))) or "none"
+                raise DataError(f"{rule}, but the {name} images have the labels {found}")
+        if len(set(shapes.values())) > 1:
+            raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
 
     @property
     def parts(self) -> Mapping[str, Any]:
@@ -211,26 +228,6 @@ class EvaluationData(_Data):
     def n_test(self) -> int | None:
         """Number of test images; None if it is unknown before they are read."""
         return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
-
-
-def _check_parts(n_classes: int, parts: Mapping[str, Any]) -> None:
-    """DataError if the labels of a part do not fit the number of classes, or the parts do not fit each other."""
-    shapes = {}
-    for name, part in parts.items():
-        # The class is checked, because an attribute of a test split that is not read yet could read it.
-        if isinstance(part, Tensor) or not hasattr(type(part), "to"):
-            raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
-        if not isinstance(part, LabelledImages):
-            continue
-        present, is_multi = present_classes(part.labels), is_multi_label(part.labels)
-        shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
-        is_fit = not is_multi or part.labels.shape[1] == n_classes
-        if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
-            rule = f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names"
-            found = first_of(list(map(str, present))) or "none"
-            raise DataError(f"{rule}, but the {name} images have the labels {found}")
-    if len(set(shapes.values())) > 1:
-        raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
 
 
 def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:

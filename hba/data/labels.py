@@ -84,23 +84,6 @@ def error_in_words(error: str | None) -> str:
     return "" if error is None else f" ({error})"
 
 
-def present_classes(labels: np.ndarray | Tensor) -> list[int]:
-    """The numbers of the classes that at least one image has, ascending."""
-    found = labels.cpu().numpy() if isinstance(labels, Tensor) else labels
-    return (np.flatnonzero(found.any(axis=0)) if is_multi_label(found) else np.unique(found)).tolist()
-
-
-def names_of(label: np.ndarray | Tensor | int, class_names: Sequence[str]) -> str:
-    """The class of one image, or `cat, dog` for several; empty for an image without a label.
-
-    label: a number of a class, or a row (classes,) of truth values.
-    """
-    row = np.asarray(label)
-    if row.ndim == 0:
-        return class_names[int(row)]
-    return ", ".join(name for name, has_it in zip(class_names, row, strict=True) if has_it)
-
-
 def checked_labels(labels: Any, n_images: int) -> Tensor:
     """Convert whole numbers, one per image, to int64 (N,), or a matrix of 0 and 1 to bool (N, classes).
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import EvaluationData, Images, SearchData
-from hba.data.labels import is_multi_label, names_of
+from hba.data.labels import is_multi_label
 from hba.data.pool import Pool
 from hba.errors import DataError
 from hba.schedule.summary import spaced
@@ -43,7 +43,8 @@ class Samples:
         images, pool = data.train, data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(images.batches(torch.tensor(chosen, device=images.labels.device), len(chosen)))
-        names = tuple(names_of(label, data.class_names) for label in labels.cpu())
+        numbers = [row.nonzero().flatten().tolist() if row.ndim else [int(row)] for row in labels.cpu()]
+        names = tuple(", ".join(data.class_names[number] for number in row) for row in numbers)
         n_shown = 3 if images.n_channels >= 3 else 1
         found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
         # Files may have changed since they were read.
