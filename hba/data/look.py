@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory, picture
 from hba.data.config import DataConfig, format_of
-from hba.data.images import CHANNELS, EvaluationData, LazySplit, OnRead, SearchData
+from hba.data.images import CHANNELS, EvaluationData, LazySplit, SearchData
 from hba.data.labels import is_multi_label
 from hba.data.leakage import size_of
 from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
@@ -34,8 +34,6 @@ UNEVEN = 2
 """Classes are uneven if the largest has more than this many times the images of the smallest."""
 SMALL = 32
 """Side in pixels at which colours and copies are compared."""
-AT_ONCE = 64
-"""Number of images between two reports of progress."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Look:
         return tuple(found)
 
 
-def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None) -> Look:
+def look(config: DataConfig, data: AnyData = None) -> Look:
     """Look at a data set. Size and colour are those of at most 300 training images, evenly spaced.
 
     data: images in memory, instead of config.data. on_read: called with the number of images compared so far and the
@@ -98,7 +96,7 @@ def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None
         pools = {role: _pool_of(part) for role, part in data.parts.items() if not isinstance(part, LazySplit)}
         n_test = data.test_images if isinstance(data, SearchData) else data.n_test
     else:
-        source = find_source(config) if data is None else dataset_source(data, config, on_read)
+        source = find_source(config) if data is None else dataset_source(data, config, None)
         splits, is_single = split(source, None, None, config.split_seed), not (data is None or is_pair(data))
         name, class_names, has_own_test = source.name, source.class_names, bool(source.test) and not is_single
         pools = {"train": splits.available, **({"val": source.val} if source.val else {})}
@@ -121,7 +119,7 @@ def look(config: DataConfig, on_read: OnRead | None = None, data: AnyData = None
     is_grey = all(one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small)
     if data is None and format_of(config.data) == "npz" and has_own_test:
         del pools["test"]
-    copies = [] if data is None and config.data in DATASET_NAMES else _copies(pools, on_read)
+    copies = [] if data is None and config.data in DATASET_NAMES else _copies(pools)
     return Look(
         *(name, tuple(class_names), len(labels), n_val, n_test, has_own_test, tuple(counts.tolist()), several),
         *(round(median(sides)), is_grey, tuple(copies[:MOST_COPIES]), len(copies)),
@@ -151,7 +149,7 @@ def _size(pool: Pool, number: int) -> int | None:
     return size_of(items.file(number)) if isinstance(items, FileItems) else items.hash(number).content()
 
 
-def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:
+def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
     """Pairs of copies in two classes or two splits. Contents are hashed only if sizes agree."""
     images = [
         (pool, number, role, label)
@@ -160,12 +158,10 @@ def _copies(pools: Mapping[str, Pool], on_read: OnRead | None) -> list[Copies]:
     ]
     sizes, groups = [_size(*image[:2]) for image in images], dict[Any, list[Any]]()
     count, found = Counter(sizes), list[Copies]()
-    for n_done, (image, size) in enumerate(zip(images, sizes, strict=True), start=1):
+    for image, size in zip(images, sizes, strict=True):
         pool, number, *_ = image
         if size is not None and count[size] > 1 and (content := pool.items.hash(number).content()) is not None:
             groups.setdefault((size, content), []).append(image)
-        if on_read is not None and (n_done % AT_ONCE == 0 or n_done == len(images)):
-            on_read(n_done, len(images))
     for (pool, number, role, label), *others in groups.values():
         for other_pool, other, other_role, other_label in others:
             if (role, label) == (other_role, other_label):
