@@ -31,14 +31,8 @@ SEARCH_PRESETS: Mapping[str, Settings] = {
 }
 """Presets of a search: the columns of Table 10, the last of which is four presets, and digits."""
 
-DEFAULT_PRESETS: Mapping[str, str] = {
-    "digits": "digits",
-    "cifar10": "reduced-cifar10",
-    "cifar100": "cifar100-wrn-40-2",
-    "svhn": "reduced-svhn",
-    "imagenet": "reduced-imagenet",
-}
-"""For each dataset, the preset of a search that names none."""
+DEFAULT_PRESETS = {str(values["data"]): name for name, values in reversed([*SEARCH_PRESETS.items()])}
+"""For each dataset, the preset of a search that names none: its first one."""
 
 
 _EVALUATION = ("data", "model", "learning_rate", "weight_decay", "batch_size", "epochs")

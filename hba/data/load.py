@@ -79,7 +79,7 @@ def load_search_data(
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = splits.train, splits.val
     splits.available.check_levels()
-    n_test = 0 if source.test is not None else len(splits.test())
+    n_test = None if dataset is not None else 0 if source.test is not None else len(splits.test())
     images = _read(train, config, on_read), _read(val, config, on_read)
     if source.val is None and len(lost := [item for part in images for item in part.left_out]) > train.most_broken:
         # An evaluation, which trains on both, would raise this error.
@@ -87,8 +87,7 @@ def load_search_data(
     not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
     how: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
     how |= {} if config.data in DATASET_NAMES else {"listing": (train, val), "train_pool": train}
-    n_kept = n_test if dataset is None else None
-    return SearchData(source.name, source.class_names, *images, test_images=n_kept, **how)
+    return SearchData(source.name, source.class_names, *images, test_images=n_test, **how)
 
 
 def load_evaluation_data(

@@ -55,15 +55,13 @@ def batch_norm(
     """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole batch."""
     if not training:
         return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    if input.dtype in (torch.bfloat16, torch.float16):
-        # Like PyTorch's own function, which computes in single precision.
-        exact = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
-        return exact.to(input.dtype)
+    # Like PyTorch's own function, which computes in single precision.
+    exact = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
     others = [0, *range(2, input.ndim)]
     count = input.numel() // input.shape[1] * size()
     shape = (1, -1, *[1] * (input.ndim - 2))
-    mean = all_sum(input.sum(dim=others)) / count
-    centered = input - mean.view(shape)
+    mean = all_sum(exact.sum(dim=others)) / count
+    centered = exact - mean.view(shape)
     variance = all_sum(centered.square().sum(dim=others)) / count
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
@@ -72,7 +70,7 @@ def batch_norm(
     normalized = centered * (variance + eps).rsqrt().view(shape)
     if weight is not None:
         normalized = normalized * weight.view(shape)
-    return normalized if bias is None else normalized + bias.view(shape)
+    return (normalized if bias is None else normalized + bias.view(shape)).to(input.dtype)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

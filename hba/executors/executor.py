@@ -30,13 +30,11 @@ from hba.utils.files import reason_of
 
 SECONDS_BETWEEN_REPORTS = 0.2
 """Interval at which the steps of other processes are reported while no task ends."""
-SERVER = "forkserver"
-CONTEXT: BaseContext = torch.multiprocessing.get_context(
-    SERVER if SERVER in multiprocessing.get_all_start_methods() else "spawn"
-)
+START_METHOD = next(one for one in ("forkserver", "spawn") if one in multiprocessing.get_all_start_methods())
+CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
 """Copies of this process would share the state of PyTorch's threads, which have run already. A server, which has loaded
 modules and computed nothing, starts others in a fraction of a second."""
-if CONTEXT.get_start_method() == SERVER:
+if START_METHOD == "forkserver":
     CONTEXT.set_forkserver_preload(["hba.policy_evaluation.evaluation", "hba.policy_search.seeds", "timm", "sklearn"])
 
 Tensors = tuple[Tensor, ...]

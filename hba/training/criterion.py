@@ -29,10 +29,8 @@ def loss_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
 
 def losses_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     """Loss in nats of each image (B,)."""
-    return mean_over_labels(partial(_losses_of, logits), labels)
-
-
-def _losses_of(logits: Tensor, labels: Tensor) -> Tensor:
+    if isinstance(labels, MixedLabels):
+        return mean_over_labels(partial(losses_of, logits), labels)
     if is_multi_label(labels):
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
     return F.cross_entropy(logits, labels, reduction="none")

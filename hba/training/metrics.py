@@ -19,8 +19,6 @@ PIXELS_PER_BATCH = 500 * 64**2
 """Limit of a batch of larger images, which still has at least 100 images."""
 
 Function = Callable[[Tensor], Tensor]
-Counts = Mapping[int, Mapping[int, int]]
-"""Number of images by class and then by answer, both as labels; zeros are left out."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Confusion:
     """A network's answers on a split. Raises ValueError for labels that are not a class, and counts below 1."""
 
     n_classes: int
-    counts: Counts = field(repr=False)
+    counts: Mapping[int, Mapping[int, int]] = field(repr=False)
 
     def __post_init__(self) -> None:
         labels = {*self.counts, *(answer for row in self.counts.values() for answer in row)}
