@@ -1,4 +1,1 @@
-"""Settings of searches and evaluations, checked when they are made.
-
-Names are the same in Python, in config.json and, with dashes, on the command line.
-"""
+"""Settings of searches and evaluations, named alike in Python, in config.json and, with dashes, in commands."""

@@ -1,7 +1,4 @@
-"""Settings of a policy evaluation, and which of them come from the search of its schedule.
-
-Settings come from four layers, each of which overrides the ones before: defaults, the search, the preset, arguments.
-"""
+"""Settings of a policy evaluation, in layers that override the ones before: defaults, search, preset, arguments."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,7 +16,6 @@ from hba.utils.settings import DefaultText
 
 Values = Mapping[str, Any]
 OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
-"""Settings of the initial weights."""
 _OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
@@ -124,10 +120,7 @@ def inherited(
 
 
 def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
-    """Settings that a new run takes over from an earlier one of its kind, in addition to the given ones.
-
-    All except the device, and those that do not apply (see `inherited`). given: as resolved_data returns them.
-    """
+    """Settings of an earlier run for a new one: all but the device, and what does not apply. given: resolved_data."""
     data = given.get("data") or earlier.get("data", "digits")
     taken = inherited(earlier, given, data, has_own_network=has_own_network)
     others = ("device", *INHERITED, *(() if "split_seed" in taken else ("train_size", "val_size")))

@@ -71,6 +71,7 @@ DeviceName = Annotated[str, AfterValidator(check_device_name)]
 _PART = f"({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)({re.escape(AND_STATISTICS)})?"
 FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^{_PART}$")]
 Sharing = Annotated[str, _known("sharing", SHARING)]
+DatasetName = Annotated[str, _known("dataset", DATASET_NAMES)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Starts = Annotated[dict[str, Finite], BeforeValidator(pairs)]
 Ranges = Annotated[dict[str, tuple[Finite, Finite]], BeforeValidator(lambda given: pairs(given, "NAME=FIRST:LAST"))]
@@ -113,9 +114,7 @@ class TrainingConfig(DataConfig):
     baseline: Annotated[Literal["auto", "none"] | None, DefaultText("the dataset's, none for a folder")] = None
     """Baseline augmentation: auto (the dataset's; flip and crop for a folder of photographs) or none. The settings
     flip, crop_padding, ... override its parts."""
-    baseline_like: Annotated[Annotated[str, _known("dataset", DATASET_NAMES)] | None, DefaultText("the data's own")] = (
-        None
-    )
+    baseline_like: Annotated[DatasetName | None, DefaultText("the data's own")] = None
     """Dataset whose baseline augmentation is used, for a folder of similar images."""
     flip: Annotated[bool | None, OFF] = None
     """Flip images horizontally at random."""

@@ -96,9 +96,8 @@ def npz_source(file: Path) -> Source:
     """Arrays `images` and `labels`, or a pair for each split: `train_images`, `train_labels`, `test_images`, ...
 
     `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N, 1), numbers or names, which are
-    sorted as text, like the classes of a folder. Images come class by class, in the order of the array within a class.
-    Labels (N, classes) of 0 and 1 are several labels per image; their classes are named by the number of the column,
-    and images keep their order. A test split is not read before it is needed. DataError for unusable files.
+    sorted as text; or (N, classes) of 0 and 1 for several labels per image, whose classes are named by the number of
+    the column. Images are ordered as in source_of. DataError for unusable files.
     """
     images, labels = dict[str, str](), dict[str, Any]()
     there = _opened(file)
@@ -211,8 +210,7 @@ def from_dataset(
     dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read once, so random transforms are
     drawn once. An image is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating
     point in [0, 1]. As for the images of a folder, a PIL image is turned upright by its EXIF data, the shorter side is
-    resized to image_size pixels, and the centre is cropped. on_read: called with the number of images read so far and
-    the total. DataError for anything else.
+    resized to image_size pixels, and the centre is cropped. on_read: see OnRead. DataError for anything else.
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
         rule = "a list or Dataset with __len__ and __getitem__ of at least one pair (image, label)"

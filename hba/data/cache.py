@@ -64,10 +64,7 @@ class CachedDataset(ArrayItems):
 
 
 def cached_source(folder: Path, image_size: int) -> Source:
-    """The prepared images as a source. The files of a test part are not opened before they are needed.
-
-    DataError for images that were prepared with another size: resized twice, they would be different images.
-    """
+    """The prepared images as a source. DataError for another size: resized twice, they would be different images."""
     try:
         found = json.loads(read_text(folder / PREPARED_NAME))
         if not FORMAT.items() <= found.items():
@@ -158,7 +155,6 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
 
 
 def _write_part(folder: Path, role: str, pool: Pool, on_read: OnRead | None) -> dict[str, Any]:
-    """Write the arrays of a part, and return its description."""
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file:

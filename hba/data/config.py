@@ -72,9 +72,7 @@ class DataConfig(Settings):
     """Folder of torchvision's dataset files."""
     download: bool = False
     """Download a dataset that is not in the data root."""
-    stream: Annotated[
-        bool | None, DefaultText("if those of training, validation or test would take more than 8 GB")
-    ] = None
+    stream: Annotated[bool | None, DefaultText("if those of a split would take more than 8 GB")] = None
     """Read images from their files in every epoch instead of keeping them in memory."""
     workers: Annotated[Workers | None, DefaultText("one per core, at most 8")] = None
     """Processes that read images while streaming."""
@@ -100,7 +98,6 @@ CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
 """Files in each split that `datasets` has saved."""
 PREPARED_NAME = "prepared_images.json"
-"""The description of prepared images."""
 
 
 def format_of(data: str | Path) -> Format:
@@ -130,10 +127,7 @@ def run_name(data: str) -> str:
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with absolute paths of the data and of a file of classes.
-
-    The name of a data set is kept. Prepared images set image_size to their own size.
-    """
+    """The settings with absolute paths of data and classes that are files. Prepared images set image_size to theirs."""
     resolved, data, classes = dict(settings), settings.get("data"), settings.get("classes")
     if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
         place = Path(data)

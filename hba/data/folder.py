@@ -19,10 +19,7 @@ CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "ico
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
-    """The folder as a source of images. Reads names only; DataError for a folder that cannot be used.
-
-    splits: the folders of train, val and test, which hold the class folders; by default those of find_splits.
-    """
+    """The folder as a source; only names are read. splits: by default those of find_splits. DataError if unusable."""
     if not folder.is_dir():
         kinds = "a folder with one sub-folder of images for each class, a table (.csv, .parquet), or arrays (.npz)"
         raise DataError(f"{folder} is not a folder; give {kinds}")
@@ -109,22 +106,16 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders of train, val and test, which hold the class folders; without splits, the folder itself as train.
-
-    DataError for folders that could be splits or classes.
-    """
+    """The folders of class folders, by split; without splits, the folder itself as train. DataError if unclear."""
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}
     splits = {role: path for path, role in reversed(named.items()) if role in SPLITS}
     class_names = {composed(path.name) for path in subfolders(splits["train"])} if "train" in splits else set()
     if class_names:
         others = [path for path in children if path not in splits.values()]
+        below = {path: {composed(child.name) for child in subfolders(path)} for path in others}
         # A split whose name is not understood would be ignored silently.
-        unclear = [
-            path
-            for path in others
-            if path in named or class_names & {composed(child.name) for child in subfolders(path)}
-        ]
+        unclear = [path for path in others if path in named or class_names & below[path]]
     else:
         splits = {"train": folder}
         # A single class may be called train: a vehicle.

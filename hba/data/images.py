@@ -121,10 +121,7 @@ class LabelledImages(Images):
 
 @dataclass(eq=False)
 class LazySplit:
-    """The test split: its images are read when they are first needed, and kept from then on.
-
-    n_known: number of images, if it is known without opening their file.
-    """
+    """The test split, read when it is first needed, and kept. n_known: its size, if known without opening a file."""
 
     read: Callable[[], Images] = field(repr=False)
     n_known: int | None = None
@@ -255,10 +252,7 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """Convert a tensor or array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C, H, W) by rounding.
-
-    DataError for anything else.
-    """
+    """Round an array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C, H, W). DataError for others."""
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
     axis = channels_axis(tuple(tensor.shape))

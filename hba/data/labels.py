@@ -45,10 +45,7 @@ def is_multi_label(labels: np.ndarray | Tensor) -> bool:
 
 @dataclass(frozen=True)
 class MixedLabels:
-    """Labels of a batch whose images are each mixed with a partner from the batch, by Mixup or CutMix.
-
-    labels, partners: both (B,) or (B, classes). share () or (B,): share of the image itself in the mixture, in [0, 1].
-    """
+    """Labels of a mixed batch and of its partners, (B,) or (B, classes). share () or (B,): of each image, in [0, 1]."""
 
     labels: Tensor
     partners: Tensor
@@ -59,10 +56,7 @@ class MixedLabels:
 
 
 def mean_over_labels(function: Callable[[Tensor], Tensor], labels: Tensor | MixedLabels) -> Tensor:
-    """Call a function of labels, such as the loss of each image (B,), or of all images ().
-
-    For mixed labels, return the mean of its results for the images and for their partners, weighted by the shares.
-    """
+    """The function's result (B,) or (); for mixed labels, the mean for images and partners, weighted by the shares."""
     if not isinstance(labels, MixedLabels):
         return function(labels)
     return labels.share * function(labels.labels) + (1 - labels.share) * function(labels.partners)
@@ -85,10 +79,7 @@ def error_in_words(error: str | None) -> str:
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """Convert whole numbers, one per image, to int64 (N,), or a matrix of 0 and 1 to bool (N, classes).
-
-    labels: a tensor, array or sequence. DataError for anything else.
-    """
+    """Convert whole numbers, one per image, to int64 (N,), a matrix of 0 and 1 to bool (N, classes); else DataError."""
     tensor = as_tensor(labels, "labels")
     is_matrix = tensor.ndim == 2 and tensor.shape[1] > 1 and bool(((tensor == 0) | (tensor == 1)).all())
     is_whole = not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
@@ -186,10 +177,7 @@ def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) ->
 def numbered(
     names: Sequence[tuple[str, ...]], class_names: Sequence[str], part: str, is_multi: bool = False
 ) -> np.ndarray:
-    """Labels (n,), the index of each image's class name, or bool (n, classes), which class names each image has.
-
-    DataError for a name that is not among the class names.
-    """
+    """Labels (n,), the index of each image's class, or bool (n, classes). DataError for a name of no class."""
     number = {name: place for place, name in enumerate(class_names)}
     if unknown := sorted({name for of_image in names for name in of_image} - set(number)):
         raise DataError(f"{part} has the class {unknown[0]!r}, which the training images do not have; rename it")

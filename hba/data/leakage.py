@@ -99,7 +99,6 @@ class SeenImages:
 
 
 def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
-    """The hashes of the images of all pools, in order."""
     return (pool.items.hash(number) for pool in pools for number in pool.numbers.tolist())
 
 

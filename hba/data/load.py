@@ -100,8 +100,8 @@ def load_evaluation_data(
     """Load the whole training set, or train_size of it, and the test split: the images that no search saw.
 
     The existence of a test split is checked now; it is read when it is first used. dataset: a pair (train, test)
-    instead of config.data. on_read: called with the number of training images read so far and the total. with_val: also
-    train on the source's own validation split; DataError if its images are streamed.
+    instead of config.data. on_read: for training images. with_val: also train on the source's own validation split;
+    DataError if its images are streamed.
     """
     if not (dataset is None or is_pair(dataset)):
         raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
@@ -163,15 +163,11 @@ def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None,
 
 
 def is_dataset(data: object) -> bool:
-    """Whether data is a torch Dataset or DataLoader, a list or a tuple."""
     return isinstance(data, Dataset | DataLoader | list | tuple)
 
 
 def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
-    """The name of a dataset in settings and files: its class. For a pair, the class of the first one.
-
-    SettingsError if a setting about files is given with it.
-    """
+    """The class of a dataset, or of a pair's first one. SettingsError if a setting about files is given with it."""
     if idle := [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]:
         raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
     return type(data[0] if is_pair(data) else data).__name__
@@ -208,9 +204,7 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
 
 
 class _Names(NamedTuple):
-    """names: of the classes by number, as the dataset's attribute `classes` lists them; None unless it has enough.
-    is_changed: whether a target_transform makes other numbers of the labels.
-    """
+    """names: the dataset's `classes`; None unless it has enough. is_changed: whether a target_transform renumbers."""
 
     names: list[str] | None
     is_changed: bool

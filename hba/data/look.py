@@ -87,9 +87,8 @@ class Look:
 def look(config: DataConfig, data: AnyData = None) -> Look:
     """Look at a data set. Size and colour are those of at most 300 training images, evenly spaced.
 
-    data: images in memory, instead of config.data. on_read: called with the number of images compared so far and the
-    total. Test images in files are hashed, and decoded only if they seem to be copies; those in arrays on disk are not
-    read. Data sets by name are not searched for copies. DataError for data that cannot be used.
+    data: images in memory, instead of config.data. Test images in files are hashed, and decoded only if they seem to be
+    copies; those in arrays on disk are not read. Data sets by name are not searched for copies. DataError if unusable.
     """
     if isinstance(data, SearchData | EvaluationData):
         name, class_names, has_own_test = data.name, data.class_names, isinstance(data, EvaluationData)

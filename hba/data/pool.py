@@ -157,10 +157,7 @@ class Pool(Dataset[ReadPart]):
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Keep only the images of these classes, ascending, which are renumbered from 0.
-
-        With several labels per image, all images stay: one that has none of the classes has no label.
-        """
+        """Keep only these classes, ascending, renumbered from 0; with several labels per image, all images stay."""
         if is_multi_label(self.labels):
             return replace(self, labels=self.labels[:, list(classes)])
         kept = self.take(np.flatnonzero(np.isin(self.labels, classes)))
@@ -179,10 +176,7 @@ class Pool(Dataset[ReadPart]):
         return kept
 
     def check_levels(self) -> None:
-        """DataError if most images of more than 8 bits, among CHECKED evenly spaced ones, are nearly black or white.
-
-        Also if one of them has levels outside of the default levels, and no levels are given.
-        """
+        """DataError if most images of more than 8 bits are nearly black or white, or one is outside default levels."""
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
         found = [values for number in chosen if (values := self.items.deep(number)) is not None]
         deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]
@@ -193,10 +187,7 @@ class Pool(Dataset[ReadPart]):
             raise DataError(f"images of more than 8 bits are nearly black or white, {shown}; {remedy}")
 
     def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
-        """Yield parts in order: index of the first image, images, and the broken ones by their index in the pool.
-
-        Several threads read. on_read: called after each part. DataError if more are broken than may be left out.
-        """
+        """Yield index of the first image, images, and broken ones by their index in the pool; DataError if too many."""
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
@@ -286,9 +277,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     warn_of_names(names, data, is_multi)
     if is_multi and all(len(of_image) == 1 for of_image in trained.names):
         rule = "images with several labels must have any number of them"
-        raise DataError(
-            f"{rule}, but those of {data} have exactly one each, as for one-hot labels; give its number or name"
-        )
+        raise DataError(f"{rule}, but each of {data} has exactly one, as if one-hot; give its number or name")
 
     def pool(role: str) -> Pool:
         part = trained if role == "train" else parts[role]()

@@ -136,10 +136,7 @@ def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
 
 
 def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
-    """Read one file as uint8 (3, image_size, image_size): upright, RGB, shorter side resized, centre cropped.
-
-    Transparent pixels are put on white; grey and palette images become RGB. DataError, the reason only, if unreadable.
-    """
+    """Read one file, upright, as `fitted` returns it: uint8 (3, image_size, image_size). DataError, the reason only."""
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return fitted(image, image_size, levels)
@@ -163,7 +160,7 @@ def load_image(path: str | Path, image_size: int | None = None, levels: Levels |
 
 
 def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
-    """The same for a Pillow image that is upright."""
+    """An upright Pillow image in RGB, of 8 bits, on white where it is transparent."""
     if is_deep(image):
         values, transparent = np.asarray(image), image.info.get("transparency")
         image = Image.fromarray(to_8_bits(values, levels))
@@ -176,7 +173,7 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """An upright Pillow image as read_image returns it: by torchvision's Resize and CenterCrop."""
+    """An upright Pillow image in_rgb, the shorter side resized, centre cropped: torchvision's Resize and CenterCrop."""
     check_size((image_size, image_size * max(image.size) // min(image.size)))
     pixels = TF.pil_to_tensor(TF.resize(in_rgb(image, levels), [image_size], antialias=True))
     return TF.center_crop(pixels, [image_size, image_size])

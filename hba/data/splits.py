@@ -104,10 +104,7 @@ def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int,
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
-    """Divide `size` among the classes, in proportion to the counts, but at least 1 and at most the limit for each.
-
-    Then one image at a time is added to the class farthest below its proportion, or taken from the one farthest above.
-    """
+    """Divide `size` among the classes, in proportion to the counts, but at least 1 and at most the limit for each."""
     proportion = size * counts / counts.sum()
     shares = np.clip(np.floor(proportion).astype(int), 1, limits)
     while (missing := size - shares.sum()) != 0:
@@ -119,7 +116,6 @@ def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
 
 
 def shipped_class_lists() -> list[str]:
-    """Names of the lists of classes that ship with the package."""
     return sorted(file.name.removesuffix(ENDING) for file in files("hba.data").iterdir() if file.name.endswith(ENDING))
 
 
@@ -139,7 +135,6 @@ def keep_classes(source: Source, listed_in: str) -> Source:
 
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
-    """The numbers of the listed classes, ascending."""
     shipped = shipped_class_lists()
     path = Path(str(files("hba.data") / (listed_in + ENDING))) if listed_in in shipped else Path(listed_in)
     try:

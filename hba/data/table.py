@@ -61,10 +61,9 @@ def table_source(
 ) -> Source:
     """The images of a CSV or Parquet file. Relative paths are relative to the file's folder, or to image_folder in it.
 
-    Classes are sorted by name and images by class and path, as in a folder, so the order of rows does not matter. Looks
-    whether training and validation images exist; no image is opened, and test images are not looked at before the
-    source's function `test` is called. separator: between the labels in a cell. image_ending: of the files, which the
-    paths lack. DataError for an unusable table.
+    Classes are sorted by name and images by class and path, so the order of rows does not matter. Training and
+    validation images must exist, but none is opened. separator: between the labels in a cell. image_ending: of files,
+    which the paths lack. DataError for an unusable table.
     """
     table = _read(file)
     there = list(map(str, table.columns))
@@ -127,9 +126,7 @@ def _read(file: Path) -> Any:
             table = table[1:].set_axis(table.iloc[0], axis=1)
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
-        raise DataError(
-            f"cannot read the table {file} ({reason_of(error)}); mend it, or save it again, as UTF-8"
-        ) from None
+        raise DataError(f"cannot read the table {file} ({reason_of(error)}); mend it, or save it as UTF-8") from None
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
@@ -166,10 +163,9 @@ def _existing(path: Path) -> Path:
 def saved_source(folder: Path, columns: Columns, separator: str | None = None) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
 
-    Images come class by class, each class in the order of its rows. The classes of a ClassLabel keep their order; other
-    labels are sorted as text, as a folder's classes are. Images with several labels, in a list or in text with a
-    separator, keep their order. Other splits than train, val and test, and a test split without labels, are left out; a
-    fact of the source says so. The images of a test split are opened when asked for. DataError if unusable.
+    Images are ordered as in source_of. The classes of a ClassLabel keep their order; others are sorted as text. Several
+    labels are a list, or text with a separator. Other splits than train, val and test, and a test split without labels,
+    are left out; a fact of the source says so. DataError if unusable.
     """
     places, splits_file, facts = {"train": folder}, folder / SPLITS_FILE, list[str]()
     if splits_file.is_file():
@@ -190,9 +186,7 @@ def saved_source(folder: Path, columns: Columns, separator: str | None = None) -
 
 
 class _Saved(NamedTuple):
-    """A split with the names of its columns. labels: what each row holds: texts, numbers or lists of them, with the
-    names of a ClassLabel in the place of its numbers, None where it marks a missing one. own: these names.
-    """
+    """labels: texts, numbers or lists of them; of a ClassLabel, its names, None for a missing one. own: all names."""
 
     dataset: Any
     image: str

@@ -74,7 +74,6 @@ class Executor:
         return str(self.device)
 
     def environment(self) -> Mapping[str, Any]:
-        """The hardware and the versions with which results are computed."""
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
@@ -180,7 +179,6 @@ _begun: list[tuple[bytes, Tensors, Any]] = []
 
 
 def _begin(n_threads: int, common: bytes, tensors: Tensors, n_steps: Any) -> None:
-    """Called once in a new process."""
     # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -9,11 +9,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning, by_name
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import AtLeastZero
-from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive
+from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive, Words
 from hba.data.config import Seed, Size
 from hba.policy_search.config import AlgorithmConfig
 from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, check_tune
-from hba.utils.settings import Settings, words
+from hba.utils.settings import Settings
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 HIDDEN = "hidden"
@@ -87,9 +87,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     idle: ClassVar[tuple[str, ...]] = OF_IMAGES
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
-    tune: Annotated[
-        tuple[str, ...], BeforeValidator(words), AfterValidator(lambda names: check_tune(names, known=tunable()))
-    ] = (DROPOUT, "activation")
+    tune: Annotated[Words, AfterValidator(lambda names: check_tune(names, known=tunable()))] = (DROPOUT, "activation")
     """What is tuned, separated by commas: dropout (of words, input, hidden states, output and recurrent weights),
     activation (activation regularization and its temporal kind), weight-decay."""
     seed: Seed = 0

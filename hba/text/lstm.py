@@ -155,7 +155,6 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
 
 
 def in_words(perplexity: float) -> str:
-    """A perplexity as text."""
     return f"{perplexity:.1f}" if perplexity < 1e6 else f"{perplexity:.1e}"
 
 

@@ -99,9 +99,8 @@ class Prediction(NamedTuple):
 class TokenStream:
     """Endless passages of a text, each with the words that follow.
 
-    The text is cut into batch_size columns of equal length; the rest is dropped. A passage has `length` words of each;
-    the last, shorter one of a pass is dropped. Its hidden state is the last argument of `carry`; at the
-    beginning of a pass, it is state_of(batch_size). name: the name of the text in errors.
+    The text is cut into batch_size columns of equal length, and these into passages of `length` words; rests are
+    dropped. The hidden state is the last argument of `carry`, at the beginning state_of(batch_size). name: in errors.
     """
 
     def __init__(

@@ -73,7 +73,6 @@ def optimizer_of(
 
 
 def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
-    """A network with weights drawn by this seed."""
     with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
         return LstmLanguageModel(n_words, config.width, config.layers)
 

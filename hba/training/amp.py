@@ -19,10 +19,7 @@ def enable_amp(network: nn.Module) -> None:
 
 
 def amp_forward(network: nn.Module, images: Tensor) -> Tensor:
-    """Logits (B, classes) in float32 for images (B, C, H, W); the layers compute in bfloat16.
-
-    Raises SettingsError for a network that cannot compute in this way.
-    """
+    """Logits (B, classes) in float32 for images (B, C, H, W). SettingsError for a network that fails in bfloat16."""
     try:
         with torch.autocast(images.device.type, torch.bfloat16):
             logits: Tensor = network(images.contiguous(memory_format=torch.channels_last))

@@ -53,10 +53,7 @@ class Augmentation(Protocol):
 
 
 class EpochRegularization(NamedTuple):
-    """The regularizers of a schedule in one epoch.
-
-    row: the values of regularizers by name. values (n,): all values of the epoch, on the device.
-    """
+    """Regularizers in one epoch. row: their values by name. values (n,): all values of the epoch, on the device."""
 
     acts: Regularization
     row: Mapping[str, float]

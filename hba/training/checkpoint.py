@@ -28,10 +28,7 @@ STATE_KEY = "way"  # of a TrainState in the file
 
 @dataclass
 class TrainState:
-    """Everything that changes during a training.
-
-    epochs: loss and error of each finished epoch. sums (2,): sums of both over the steps of the current epoch.
-    """
+    """What a training changes. epochs: loss and error of each. sums (2,): of both over the steps of the current one."""
 
     network: nn.Module
     optimizer: Optimizer
@@ -44,10 +41,7 @@ class TrainState:
 
 
 class TrainCheckpoint:
-    """The file in which a training is saved regularly.
-
-    folder: None saves nothing. parts: everything that decides the results of the training; its hash names the file.
-    """
+    """The file of a training. folder: None saves nothing. parts: what decides the results; its hash names the file."""
 
     def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:
         identity = hashlib.sha256(json.dumps([1, *parts]).encode()).hexdigest()[:16]
@@ -73,6 +67,5 @@ class TrainCheckpoint:
         self._last_save = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the file of a finished training."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

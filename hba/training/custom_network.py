@@ -56,7 +56,6 @@ class CustomNetwork:
 
     @property
     def name(self) -> str:
-        """The class of the network."""
         return type(self.fresh(0, 0)).__name__
 
     @cached_property

@@ -23,7 +23,10 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. Raises ValueError for labels that are not a class, and counts below 1."""
+    """A network's answers on a split. counts: number of images by class and then by answer, both as labels, above 0.
+
+    Raises ValueError for labels that are not a class, and counts below 1.
+    """
 
     n_classes: int
     counts: Mapping[int, Mapping[int, int]] = field(repr=False)

@@ -30,10 +30,8 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
     "sgd-classical": partial(SGD, momentum=MOMENTUM, foreach=True),
     "adamw": AdamW,
 }
-"""By name, a function of parameters, lr and weight_decay: SGD with Nesterov momentum 0.9, with classical momentum 0.9
-(as in STN and Delta-STN), and AdamW with PyTorch's other settings (Loshchilov and Hutter 2019). All weights decay.
-foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster.
-"""
+"""By name, a function of parameters, lr and weight_decay. All weights decay. STN and Delta-STN use classical momentum;
+AdamW: Loshchilov and Hutter 2019. foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster."""
 
 
 def scheduled(
@@ -92,10 +90,7 @@ class Plateau(LRScheduler):
 def optimizer_for(
     settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused with `fast` and for AdamW, and the learning rate schedule of the settings.
-
-    plateau_epochs: patience of the schedule PLATEAU, which is for searches only.
-    """
+    """The optimizer, fused with `fast` and for AdamW, and the schedule. plateau_epochs: the patience of PLATEAU."""
     how = {"fused": True, "foreach": False} if settings.fast or settings.optimizer == "adamw" else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)

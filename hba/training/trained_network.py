@@ -133,7 +133,6 @@ class KeptNetwork(NamedTuple):
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether a network was kept in the folder."""
     return (folder / NETWORK_NAME).is_file() and (folder / INFO_NAME).is_file()
 
 

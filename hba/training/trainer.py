@@ -32,10 +32,7 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class Trained(NamedTuple):
-    """A network after its last epoch, measured on the test split.
-
-    epochs: loss and error on the augmented training images of each epoch, means over its batches during training.
-    """
+    """After the last epoch. epochs: loss and error of each on the augmented training images, means over its batches."""
 
     network: nn.Module
     test: Measured
@@ -110,7 +107,6 @@ def network_of(
 def _by_epoch(
     augmentation: Augmentation, epochs: int, train: Images
 ) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
-    """For each epoch, the function of a batch of images, the regularization, and the mixing."""
     with single_process():
         augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:

@@ -20,10 +20,7 @@ LOCK_NAME = ".lock"
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it to `path` in one step.
-
-    If writing fails, `path` keeps its old content. Raises RunError if the system refuses.
-    """
+    """Let `write` fill a temporary file, which replaces `path` in one step. If that fails, RunError; `path` is kept."""
     # One temporary name per file, so that the next writer overwrites what a killed one left.
     temporary = path.with_name(f".{path.name}.part")
     try:
@@ -88,8 +85,7 @@ def reason_of(error: Exception) -> str:
 def run_lock(folder: Path | None) -> Iterator[None]:
     """Make a run folder and hold its lock; remove the folder at the end if it is empty. None locks nothing.
 
-    Raises RunError if another process holds the lock, or if the folder cannot be written into. The operating system
-    releases the lock when the process and its children have ended.
+    RunError if another process, or a child of one that has ended, holds the lock, or if the folder is not writable.
     """
     if folder is None:
         yield

@@ -54,5 +54,4 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra."""
     return f"pip install 'hba-augment[{extra}]'"

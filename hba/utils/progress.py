@@ -47,16 +47,13 @@ class ProgressBar:
         self._unit, self._per_step = unit, per_step
 
     def say(self, sentence: str) -> None:
-        """Print a line if the bar is shown."""
         if self.visible:
             self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     def describe(self, description: str) -> None:
-        """Change the description."""
         self._progress.update(self._task, description=description)
 
     def advance_to(self, done: int) -> None:
-        """Report that `done` steps of the work are done."""
         speed = self._progress.tasks[0].speed
         rate = "" if speed is None else f"{speed * self._per_step:,.0f} {self._unit}/s"
         self._progress.update(self._task, completed=done, rate=rate)
@@ -71,10 +68,7 @@ class ProgressBar:
 
 
 def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:
-    """Make a function with the keyword arguments `callback` and `progress` show a bar for progress=True.
-
-    bar_of: makes a callback with a bar, which is a context manager, and is called beside the caller's own callback.
-    """
+    """Let a function with the arguments `callback` and `progress` also call what bar_of makes, for progress=True."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

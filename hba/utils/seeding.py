@@ -44,7 +44,6 @@ def default_generator_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_default_generators(state: dict[str, Any], device: torch.device) -> None:
-    """Restore a state of default_generator_state."""
     torch.set_rng_state(state["cpu"].cpu())
     if device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"].cpu(), device)

@@ -109,7 +109,6 @@ class Settings(pydantic.BaseModel):
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        """From settings by name."""
         return cls(**settings)
 
     @classmethod
@@ -125,8 +124,6 @@ class Settings(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class DefaultText:
-    """The text that the help shows as the default of a setting whose default is None, in its annotation:
-    `stream: Annotated[bool | None, DefaultText("by size")] = None`.
-    """
+    """In the annotation of a setting whose default is None: the text that the help shows as its default."""
 
     words: str

@@ -18,19 +18,13 @@ OLD_KEY = "buffers that state_dict leaves out"
 
 
 def snapshot(record: Any) -> dict[str, Any]:
-    """Tensors, numbers, texts, lists and mappings, by the names of the record's fields.
-
-    Raises TypeError, which names the place, for anything else.
-    """
+    """The fields by name: tensors, numbers, texts, lists, mappings. TypeError, which names the place, for others."""
     return {field.name: _saved(getattr(record, field.name), field.name) for field in dataclasses.fields(record)}
 
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Fill a record of the same class with saved values. Tensors, modules and generators are changed in place.
-
-    Raises ValueError if a mapping of tensors has other entries than the saved one.
-    """
+    """Fill a record with saved values, tensors and modules in place. ValueError for a mapping with other entries."""
     for field in dataclasses.fields(record):
         value, found = getattr(record, field.name), saved[field.name]
         if _is_plain(value):
