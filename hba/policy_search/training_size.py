@@ -228,9 +228,7 @@ def _settings(chosen: Rung, epochs: int, timer: "StepTimer", given: Mapping[str,
         **({"learning_rate_warm_up_epochs": WARM_UP_EPOCHS} if chosen.further and epochs > WARM_UP_EPOCHS else {}),
         "fast": timer.is_fast(chosen),
     }
-    if chosen.further:
-        return {name: value for name, value in found.items() if name in dict(chosen.further) or name not in given}
-    return {name: value for name, value in found.items() if name not in given}
+    return {name: value for name, value in found.items() if name in dict(chosen.further) or name not in given}
 
 
 def _reasons(
