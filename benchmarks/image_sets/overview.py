@@ -68,7 +68,7 @@ def draw_strip(row: "Sequence[Axes]", chosen: str, folder: Path, number: int) ->
     fill = tuple((image / 255).mean(dim=(1, 2)).tolist())
     schedule = dataclasses.replace(RECIPES[chosen].make(), fill=fill)
     copies = next(augmented_copies(schedule, [image], epoch=0, n_copies=N_COPIES, seed=0))
-    for place, (panel, one) in enumerate(zip(row, [image / 255, *(copy.image for copy in copies)], strict=True)):
+    for place, (panel, one) in enumerate(zip(row, [image / 255, *(copy for copy, _ in copies)], strict=True)):
         panel.imshow(shown(one).permute(1, 2, 0).numpy())
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set_color("#12805c" if place == 0 else "#cccccc")

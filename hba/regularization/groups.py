@@ -221,11 +221,9 @@ class Regularization:
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
-        found = []
-        for regularizer, own in self._at("loss", values, len(labels)):
-            found.append(mean_over_labels(partial(regularizer, outputs, **own), labels))
-        for regularizer, own in self._at("states", values, len(labels)):
-            found.append(regularizer(outputs.states, outputs.dropped, **own))
+        n = len(labels)
+        found = [mean_over_labels(partial(one, outputs, **own), labels) for one, own in self._at("loss", values, n)]
+        found += [one(outputs.states, outputs.dropped, **own) for one, own in self._at("states", values, n)]
         return sum((one.mean() for one in found), values.new_zeros(()))
 
     @property

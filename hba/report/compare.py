@@ -17,9 +17,6 @@ from hba.utils.text import percent, points
 SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error and loss"
 SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
 
-Cells = Mapping[str, str]
-"""Cells of one run, by the name of the row in a table."""
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -39,7 +36,7 @@ class Comparison:
         }
         return {title: table for title, table in found.items() if table.rows}
 
-    def _table(self, of_run: Callable[[Run], Cells], missing: str = "", corner: str = "") -> Table:
+    def _table(self, of_run: Callable[[Run], Mapping[str, str]], missing: str = "", corner: str = "") -> Table:
         """A table with a row for each name in the cells of any run, in the order of their first mention."""
         cells = [of_run(run) for run in self.runs.values()]
         names = dict.fromkeys(name for found in cells for name in found)
@@ -57,14 +54,14 @@ def compare(*runs: str | Path) -> Comparison:
     return Comparison({str(folder): Run.read(folder) for folder in runs})
 
 
-def _settings(run: Run) -> Cells:
+def _settings(run: Run) -> Mapping[str, str]:
     """Settings of the search, and of the evaluation with `(evaluation)` in their names."""
     of_search = {} if run.search is None else settings_facts(run.search.settings)
     of_evaluation = {} if run.results is None else settings_facts(run.results.settings)
     return of_search | {f"{name} (evaluation)": text for name, text in of_evaluation.items()}
 
 
-def _validation(run: Run) -> Cells:
+def _validation(run: Run) -> Mapping[str, str]:
     """Loss and error after the last epoch with a validation; empty for a race, which has many networks."""
     losses = {} if run.search is None else run.search.measured("val_loss")
     if run.search is None or not losses or leg_ends(run.search.schedule.provenance):
@@ -75,7 +72,7 @@ def _validation(run: Run) -> Cells:
     return found | ({"an error is": meaning} if meaning else {})
 
 
-def _test_errors(run: Run) -> Cells:
+def _test_errors(run: Run) -> Mapping[str, str]:
     """Mean error of each row, its loss if it was stored, and the schedule's difference to it."""
     if (results := run.results) is None:
         return {}
@@ -89,7 +86,7 @@ def _test_errors(run: Run) -> Cells:
     return found
 
 
-def _operations(run: Run) -> Cells:
+def _operations(run: Run) -> Mapping[str, str]:
     """Share of images, probability and magnitude of each operation: means over its copies, or one of each copy."""
     if run.schedule is None:
         return {}
@@ -102,7 +99,6 @@ def _operations(run: Run) -> Cells:
     return found
 
 
-def _regularizers(run: Run) -> Cells:
-    """The value of each regularizer in its unit."""
+def _regularizers(run: Run) -> Mapping[str, str]:
     found = () if run.schedule is None else summarize_regularizers(run.schedule)
     return {one.hyperparameter.name: f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip() for one in found}

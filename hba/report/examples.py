@@ -87,9 +87,7 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
     """The schedule with a fill for the channels of the samples, which are the first channels of the images."""
-    if len(schedule.fill) > 1:
-        return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
-    return schedule
+    return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
 
 
 def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample, image: Tensor) -> BatchSample:

@@ -8,8 +8,6 @@ from typing import Any
 
 NO_GROUP, BEST = "no group", "best "
 """The fork that the others are compared with, and how the names of forks with the best groups together begin."""
-Measured = tuple[float, float]
-"""A number and its standard error."""
 
 
 def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
@@ -28,17 +26,17 @@ def has_ended(provenance: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RaceFindings:
-    """symmetries: by name, the share of what the network had learned that moving images costs; NaN if it had learned
-    nothing. largest_gap: the largest share, plus its standard error, with which a symmetry is chosen.
-    forks: by name, the validation loss minus that of the fork `no group`, from the lowest. Forks with several groups
-    are named after them, such as `shift + color`. loss: of the fork `no group`.
+    """symmetries: by name, the share of what the network had learned that moving images costs, and its standard error;
+    NaN if it had learned nothing. largest_gap: the largest sum of the two with which a symmetry is chosen.
+    forks: by name, the validation loss minus that of the fork `no group`, and its standard error, from the lowest.
+    Forks with several groups are named after them, such as `shift + color`. loss: of the fork `no group`.
     winner: the chosen fork; None before the first has ended. taken: symmetries and groups of the policy.
     n_left: number of forks that have not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
 
-    symmetries: Mapping[str, Measured]
+    symmetries: Mapping[str, tuple[float, float]]
     largest_gap: float
-    forks: Mapping[str, Measured]
+    forks: Mapping[str, tuple[float, float]]
     loss: float
     winner: str | None
     taken: tuple[str, ...]

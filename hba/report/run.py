@@ -25,7 +25,6 @@ EVALUATED_NAME = "schedule.json"
 AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
 """The plan and the decisions of a run of `hba auto`, and the folders of its search and its test."""
 
-Metrics = Mapping[str, float | None]
 Found = TypeVar("Found")
 
 
@@ -34,7 +33,7 @@ class SearchFiles:
     """A search's files. metrics: one mapping per finished epoch, as in metrics.csv. settings: as in config.json."""
 
     schedule: Schedule
-    metrics: Sequence[Metrics]
+    metrics: Sequence[Mapping[str, float | None]]
     settings: Mapping[str, Any]
 
     def measured(self, name: str) -> dict[int, float]:
@@ -76,18 +75,16 @@ class Run:
         folder = run_of(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
         searched, tested = (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
-        search, results, evaluated = None, None, None
+        search = None
         # hba.train writes its policy next to results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
             metrics = _read(searched / METRICS_NAME, _metrics) or ()
             search = SearchFiles(schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {})
-        if (tested / RESULTS_NAME).exists():
-            results = read_results(tested / RESULTS_NAME)
+        results = read_results(tested / RESULTS_NAME) if (tested / RESULTS_NAME).exists() else None
         own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
-        if own.exists() and (auto or results is not None):
-            evaluated = Schedule.load(own)
+        evaluated = Schedule.load(own) if own.exists() and (auto or results is not None) else None
         if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
@@ -124,7 +121,7 @@ def _settings(path: Path) -> dict[str, Any]:
     return settings | {name: "your own" for name in settings if name in own}
 
 
-def _metrics(path: Path) -> list[Metrics]:
+def _metrics(path: Path) -> list[dict[str, float | None]]:
     return [{name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path)]
 
 

@@ -63,22 +63,16 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
     return Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows)) if rows else None
 
 
-class Confused(NamedTuple):
-    """Answers of the first row on the test images, over all seeds. matrix: images by class and answer, with the names
-    of classes; None for more than 12 classes, which would be unreadable. pairs: a table of the most confused pairs.
+def confused(results: EvaluationResult) -> dict[str, Any] | None:
+    """The answers of the first row on the test images, over all seeds; None if they were not stored, as in older
+    versions. matrix: images by class and answer, with the names of classes; None for more than 12 classes, which would
+    be unreadable. pairs: a table of the most confused pairs.
     """
-
-    matrix: tuple[tuple[str, tuple[int, ...]], ...] | None
-    pairs: Table
-
-
-def confused(results: EvaluationResult) -> Confused | None:
-    """The answers of the first row; None if no confusion matrix was stored, as in older versions."""
     counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
         return None
     matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
-    return Confused(matrix if len(names) <= 12 else None, _pairs(results, names))
+    return {"matrix": matrix if len(names) <= 12 else None, "pairs": _pairs(results, names)}
 
 
 def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:

@@ -31,7 +31,6 @@ from hba.regularization.regularizer import Hyperparameter
 from hba.utils.files import reason_of
 from hba.utils.settings import first_problem
 
-FORMAT = "hba-schedule"
 MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
 """Errors that reading a malformed file can raise."""
 
@@ -112,7 +111,7 @@ def written(
 ) -> str:
     """The text of a schedule's file. values, spread: (epochs, n)."""
     head = {
-        "format": FORMAT,
+        "format": "hba-schedule",
         "version": 4 if space.has_stages else 3 if space.regularizers else 2,
         "space": {**space_entry(space), "searches_count": space.searches_count},
         "fill": list(fill),

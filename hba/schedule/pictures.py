@@ -26,7 +26,6 @@ from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 5
 MOST_POINTS = 100
@@ -105,7 +104,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     parts += ["regularizers (green) per epoch"] if space.regularizers else []
     origin = f" searched on {display_name(str(found_on))}" if found_on else ""
     figure.suptitle(f"Schedule{origin}: {', '.join(parts)}")
-    _save(figure, path)
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
 
 
 def _draw_operation(
@@ -140,13 +139,6 @@ def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes")
     panel.plot(x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x)))
 
 
-class AugmentedCopy(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. made_by: its operations, one per line, or `unchanged`."""
-
-    image: Tensor
-    made_by: str
-
-
 def draw_augmented(
     schedule: Schedule, images: Sequence[Tensor], path: Path, *, epoch: int, n_copies: int, seed: int
 ) -> None:
@@ -161,13 +153,13 @@ def draw_augmented(
     places = iter(figure.subplots(len(images), n_copies + 1, squeeze=False).flatten())
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
     for image, copies in zip(images, rows, strict=True):
-        for one in (AugmentedCopy(image / 255, "original"), *copies):
+        for one, made_by in ((image / 255, "original"), *copies):
             place = next(places)
-            place.imshow(shown(one.image).permute(1, 2, 0).numpy(), interpolation="nearest")
-            place.set_title(one.made_by, fontsize=7)
+            place.imshow(shown(one).permute(1, 2, 0).numpy(), interpolation="nearest")
+            place.set_title(made_by, fontsize=7)
             place.axis("off")
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
-    _save(figure, path)
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
 
 
 def shown(image: Tensor) -> Tensor:
@@ -179,15 +171,17 @@ def shown(image: Tensor) -> Tensor:
 
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
-) -> Iterator[list[AugmentedCopy]]:
-    """For each image, the copies that draw_augmented shows."""
+) -> Iterator[list[tuple[Tensor, str]]]:
+    """For each image, the copies that draw_augmented shows, float (C, H, W) in [0, 1], each with its operations, one
+    per line, or `unchanged`.
+    """
     generator = torch.Generator().manual_seed(seed)
     policy = schedule.without_regularizers().policy(epoch)
     for image in images:
         batch, draw = (image.float() / 255).expand(n_copies, *image.shape), policy.draw(n_copies, generator)
         augmented = apply_operations(policy.space, draw, batch, fill_for(batch, schedule.fill))
         made_by = [described_draw(policy.space, draw, copy) or "unchanged" for copy in range(n_copies)]
-        yield list(map(AugmentedCopy, augmented, made_by))
+        yield [*zip(augmented, made_by, strict=True)]
 
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
@@ -199,8 +193,3 @@ def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
             # Adding 0 turns a negative 0 into 0.
             lines.append(operation.name + ("" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"))
     return "\n".join(lines)
-
-
-def _save(figure: "Figure", path: Path) -> None:
-    """Write a PNG file atomically."""
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 RECIPE = "recipe"
 """Key of a recipe's name in the provenance. Trainings with one fill uncovered pixels with their images' mean colour."""
-LARGEST_SHIFT = 1 / 8
-"""Largest shift of the crop, as a fraction of the side."""
 N_LEVELS = 64
 """Number of levels that represent the normal distribution of timm's magnitudes."""
 
@@ -39,7 +37,7 @@ Stages = Mapping[str, tuple[float, float | None]]
 
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
-CROP: Stages = {"PaddedCrop": (1.0, LARGEST_SHIFT)}
+CROP: Stages = {"PaddedCrop": (1.0, 1 / 8)}
 TIMM: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08), "Erase": (0.25, 1 / 3), "Mixup": (0.5, 0.8), "CutMix": (1.0, 1.0)}
 TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
 """m9, mstd0.5, and timm's largest level."""

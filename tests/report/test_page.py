@@ -46,7 +46,7 @@ def test_the_ends_of_curves_are_those_of_the_files(searched: Path) -> None:
 def test_the_images_are_those_of_apply(searched: Path) -> None:
     schedule, samples = hba.load_policy(searched), Samples.load(searched / SAMPLES_NAME)
     rows = augmented_copies(schedule, samples.images[:6], epoch=4, n_copies=1, seed=0)
-    expected = [(copies[0].image * 255).round().byte() for copies in rows]
+    expected = [(copies[0][0] * 255).round().byte() for copies in rows]
     found = [TF.pil_to_tensor(picture) for picture in page_in(searched).pictures()]
     assert all(torch.equal(one, other) for one, other in zip(found[-6:], expected, strict=True))
     shares = reach(schedule, 4).shares

@@ -138,4 +138,4 @@ def test_copies_show_operations_as_without_regularizers() -> None:
     image = torch.randint(0, 256, (3, 20, 20), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     schedules = (both(), both().without_regularizers())
     (one,), (other,) = (list(augmented_copies(each, [image], epoch=2, n_copies=9, seed=3)) for each in schedules)
-    assert all(torch.equal(a.image, b.image) for a, b in zip(one, other, strict=True))
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
