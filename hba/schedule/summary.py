@@ -42,8 +42,7 @@ class OperationSummary:
 
     strength: in [0, 1], the mean over copies of the probability times the distance of the magnitude from the identity.
     shown_magnitudes: the magnitudes to print: the mean, or one number for each copy if they lie on both sides of the
-    identity, which the mean would hide. moved: how far copies moved from the first to the last epoch, in the mean; the
-    larger of the moves of probability and magnitude, as a share of the range, in [0, 1].
+    identity, which the mean would hide.
     """
 
     operation: Operation
@@ -51,7 +50,6 @@ class OperationSummary:
     magnitude: tuple[float, ...] | None
     strength: tuple[float, ...]
     shown_magnitudes: tuple[tuple[float, ...], ...] | None
-    moved: float
 
 
 @dataclass(frozen=True)
@@ -112,26 +110,23 @@ def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSumm
 
 
 def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
-    """Every operation at the start of the search and at an epoch (from 0), sorted by how far it moved."""
+    """Every operation at the start of the search and at an epoch (from 0), in the order of the space."""
     start = start_of(schedule)
     values = np.stack([schedule.values[0] if start is None else start, schedule.values[epoch]])
-    return sorted(_summarized(schedule, values), key=lambda summary: -summary.moved)
+    return _summarized(schedule, values)
 
 
 def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary]:
     rows, found = dataclasses.replace(schedule, values=values, spread=np.zeros(())), []
     for operation in schedule.space.operations:
         probability = copies_of(rows, operation, "probability")
-        # Copies that move in opposite directions must not cancel out.
-        moved = float(abs(probability[-1] - probability[0]).mean())
         strength, magnitude, shown = probability, None, None
         if operation.magnitude_range is not None:
-            copies, (low, high) = copies_of(rows, operation, "magnitude"), operation.magnitude_range
-            moved = max(moved, float(abs(copies[-1] - copies[0]).mean()) / abs(high - low) if high != low else 0.0)
+            copies = copies_of(rows, operation, "magnitude")
             magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
             strength = probability * np.vectorize(operation.strength)(copies)
         mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
-        found.append(OperationSummary(operation, mean, magnitude, strengths, shown, moved))
+        found.append(OperationSummary(operation, mean, magnitude, strengths, shown))
     return found
 
 

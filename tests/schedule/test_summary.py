@@ -106,10 +106,9 @@ def test_changes_are_from_where_the_search_began() -> None:
     """All began at 5 % of their ranges: [0, 1], [0, 30] degrees, [0, 8] bits."""
     names, rows = ["Equalize", "Rotate", "Posterize"], [[0.3, 0.1, 2.0, 0.1, 7.6], [0.9, 0.05, 16.5, 0.85, 0.4]]
     found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
-    assert [change.operation.name for change in found] == ["Equalize", "Posterize", "Rotate"]
-    assert [change.moved for change in found] == pytest.approx([0.85, 0.8, 0.5])
+    assert [change.operation.name for change in found] == names
     assert found[0].probability == pytest.approx((0.05, 0.9))
-    assert found[2].shown_magnitudes == pytest.approx(np.array([[1.5], [16.5]]))
+    assert found[1].shown_magnitudes == pytest.approx(np.array([[1.5], [16.5]]))
     for settings in (None, 3, {}, {"initial_fraction": "0.5"}, {"initial_fraction": 2.0}, {"initial_fraction": True}):
         schedule = schedule_of(["Equalize"], [[0.2], [0.6]], settings=settings)
         assert start_of(schedule) is None
@@ -118,14 +117,7 @@ def test_changes_are_from_where_the_search_began() -> None:
     assert start == pytest.approx([0.5, 9.0, 0.2])
 
 
-def test_changes_of_copies_do_not_cancel_out() -> None:
-    for rows, size in [
-        # Probabilities by 0.4 and 0.2, magnitudes by 3 and 12 of 30 degrees; then by 0.1 and 0.1, and 12 and 12.
-        ([[0.2, 10.0, 0.6, 20.0], [0.6, 13.0, 0.4, 8.0]], 0.3),
-        ([[0.2, 10.0, 0.6, 20.0], [0.3, 22.0, 0.5, 8.0]], 0.4),
-    ]:
-        (change,) = changes(schedule_of(["Rotate"], rows, copies=2), 1)
-        assert change.moved == pytest.approx(size)
+def test_magnitudes_of_opposite_copies_are_shown_one_by_one() -> None:
     for name, before, after, shown in [
         ("Brightness", (1.27, 0.73), (1.45, 0.62), [[1.27, 0.73], [1.45, 0.62]]),
         ("Brightness", (0.9, 1.5), (1.2, 1.4), [[0.9, 1.5], [1.2, 1.4]]),
