@@ -83,10 +83,7 @@ def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
 
 
 def start(schedule: Schedule) -> Schedule:
-    """The initial policy of this schedule's search, in every epoch, with the mean spread of the schedule.
-
-    If the start is not recorded, it is `middle`.
-    """
+    """The initial policy of this schedule's search, in every epoch, with its mean spread; `middle` if it is unknown."""
     logits = start_logits(schedule)
     return middle(schedule) if logits is None else _of_logits(schedule, logits)
 

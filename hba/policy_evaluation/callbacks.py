@@ -71,7 +71,6 @@ class TrainingsBar(ProgressBar):
         self.show_work(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
 
     def step_done(self) -> None:
-        """Called after a training step."""
         self.n_steps += 1
         self.advance_to(self.n_steps)
 

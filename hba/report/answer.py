@@ -125,7 +125,6 @@ def _how(p: float, what: str) -> str:
 
 
 def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds: str, images: str) -> str:
-    """The advice: which row to use, the errors of the rows, and how sure the advice is."""
     parts, is_none = [f"{one.error:.1f} % {one.with_it}" for one in shown], this.words == WORDS["none"]
     errors = f"{this.error:.1f} % test error, {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"
     each = [f"{one.how} than {one.words}" if one.how else f"no difference to {one.words} shown" for one in shown]

@@ -55,7 +55,6 @@ def compare(*runs: str | Path) -> Comparison:
 
 
 def _settings(run: Run) -> Mapping[str, str]:
-    """Settings of the search, and of the evaluation with `(evaluation)` in their names."""
     of_search = {} if run.search is None else settings_facts(run.search.settings)
     of_evaluation = {} if run.results is None else settings_facts(run.results.settings)
     return of_search | {f"{name} (evaluation)": text for name, text in of_evaluation.items()}

@@ -53,7 +53,6 @@ def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
 
 
 def of_walk(space: SearchSpace) -> str:
-    """` of the walk` if there are operations of other stages, else nothing."""
     return " of the walk" if space.has_stages else ""
 
 
@@ -68,9 +67,7 @@ def regularizer_table(schedule: Schedule) -> Table:
 
 
 def schedule_lines(schedule: Schedule) -> list[str]:
-    """Sentences on the results of a race, what an image gets in the last epoch, the searched number of operations, the
-    spread, and the error of the search network, if the schedule has them.
-    """
+    """Sentences on the race, the operations of an image in the last epoch, the spread, and the network's error."""
     space, origin = schedule.space, schedule.provenance
     race = RaceFindings.of(origin)
     found = race.sentences if race else []

@@ -107,7 +107,6 @@ class OverSeeds:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The conclusions, as sentences."""
         found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
         races = {seed: RaceFindings.of(one.provenance) for seed, one in self.schedules.items()}
         found += [f"Seed {seed} {race.takes}." for seed, race in races.items() if race is not None]

@@ -61,7 +61,6 @@ def report_at_the_end(
 
 
 def page_of(run: Run) -> str:
-    """The HTML text of the page."""
     # Importing it takes a while.
     import jinja2
 
@@ -223,7 +222,6 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Device and versions, if they were recorded."""
     if found.get("device"):
         threads = f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
         yield "device", f"{found['device']}, {found.get('device_name')}{threads}"

@@ -86,7 +86,6 @@ class RaceFindings:
 
     @property
     def sentences(self) -> list[str]:
-        """The findings, as sentences."""
         found = []
         if self.symmetries and all(math.isnan(gap) for gap, _ in self.symmetries.values()):
             found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")

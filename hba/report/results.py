@@ -38,8 +38,6 @@ MEASURES: Mapping[Measure, tuple[str, str, int]] = {
     "balanced_accuracy": ("percent", "balanced accuracy, %", 2),
 }
 """Key of the values in the file, heading and decimals. The balanced accuracy is the mean recall over classes."""
-UNEVEN = 2
-"""Classes are uneven if the largest has at least this many times the test images of the smallest."""
 
 
 class EvaluationRow(pydantic.BaseModel):
@@ -73,9 +71,7 @@ class EvaluationRow(pydantic.BaseModel):
         return mean_of(self.by_seed())
 
     def by_seed(self, measure: Measure = "test_error") -> BySeed:
-        """Test errors or balanced accuracies (the mean recall over classes) in per cent, or losses in nats, for the
-        seeds that have them.
-        """
+        """Test errors or balanced accuracies in per cent, or losses in nats, for the seeds that have them."""
         values: tuple[float | None, ...] = self.test_error_percent if measure == "test_error" else self.test_loss
         if measure == "balanced_accuracy":
             values = tuple(None if one is None else one.balanced_accuracy_percent for one in self.confusion)
@@ -89,9 +85,9 @@ class EvaluationRow(pydantic.BaseModel):
 
     @property
     def is_uneven(self) -> bool:
-        """Whether the classes have so different numbers of test images that the balanced error matters."""
+        """Whether the largest class has twice the test images of the smallest, so that the balanced error matters."""
         images = next((one.matrix().sum(1) for one in self.confusion if one is not None), np.ones(1))
-        return bool(images.max() >= UNEVEN * images[images > 0].min())
+        return bool(images.max() >= 2 * images[images > 0].min())
 
     def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
         """Which test images were answered wrongly, bool (n_images,), for each seed that stores them.
@@ -108,7 +104,6 @@ class EvaluationRow(pydantic.BaseModel):
         return found
 
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
-        """The row with the result of one more training."""
         names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
         columns = itertools.zip_longest(*(getattr(self, name) for name in names))
         loss = test.loss if math.isfinite(test.loss) else None
@@ -196,7 +191,6 @@ class EvaluationResult(pydantic.BaseModel):
         return self
 
     def __repr__(self) -> str:
-        """One line: the first rows with their test errors in per cent."""
         rows = first_of([f"{row.name} {percent(row.mean)}" for row in self.rows])
         return f"EvaluationResult({rows}; model={self.model!r}, test_images={self.test_images})"
 
@@ -238,10 +232,7 @@ class EvaluationResult(pydantic.BaseModel):
 
     @property
     def verdict(self) -> Verdict | None:
-        """The schedule compared with the best other row; None if there is nothing to compare.
-
-        Its sentence also names the rows whose search has seen test images, and says what the interval covers.
-        """
+        """The schedule compared with the best other row; None if there is nothing to compare."""
         found = verdict(self.differences)
         limit = "The interval is over training seeds, for one schedule, one split and one test set."
         notes = self.notes if found is None or found.interval is None else (*self.notes, limit)

@@ -48,9 +48,7 @@ def share(value: float) -> str:
 
 
 def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
-    """Mean, standard deviation, value of each seed if there is one, and difference to the schedule of each row; None if
-    no row has values.
-    """
+    """Mean, standard deviation, value of each seed and difference to the schedule of each row; None without values."""
     (_, heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
     for row in results.rows:
         if by_seed := row.by_seed(measure):
@@ -76,9 +74,7 @@ def confused(results: EvaluationResult) -> dict[str, Any] | None:
 
 
 def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
-    """The ten pairs (class, answer) that the schedule, or the row that the verdict compares it with, confuses most, as
-    shares of the images of the class.
-    """
+    """The ten pairs that the schedule, or the best other row, confuses most, as shares of the images of the class."""
     against = results.verdict and results.verdict.against
     rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
     found = {row.name: row.answers for row in rows if row.answers is not None}

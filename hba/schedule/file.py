@@ -144,7 +144,6 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
 
 
 def _operation_entry(operation: Operation) -> dict[str, Any]:
-    """The keys that every operation has, and interpolation, function and stage if they differ from the default."""
     function = function_path(operation)
     return {
         "name": operation.name,

@@ -71,10 +71,7 @@ class Schedule:
         return len(self.values)
 
     def values_at(self, position: float) -> np.ndarray:
-        """Values (n,) at a position in [0, epochs - 1], with linear interpolation between epochs.
-
-        Values on a log scale are interpolated in their logarithms.
-        """
+        """Values (n,) at a position in [0, epochs - 1], with linear interpolation, of logarithms on a log scale."""
         return _on_scales(self.space, lambda rows: self._between(rows, position), self.values)
 
     def spread_at(self, position: float) -> np.ndarray:
@@ -96,10 +93,7 @@ class Schedule:
         return fraction * (self.epochs - 1)
 
     def stretched(self, epochs: int) -> "Schedule":
-        """The schedule over another number of epochs, by linear interpolation from the first to the last (paper, 4).
-
-        A single epoch gets the middle of the schedule.
-        """
+        """The schedule over another number of epochs, interpolated linearly (paper, 4); the middle for a single one."""
         epochs = whole_number("epochs", epochs)
         if epochs < 1:
             raise ScheduleError(f"epochs must be at least 1, got {epochs}")
@@ -127,10 +121,7 @@ class Schedule:
         return self._fixed(self.values[row], self.spread[row], f"epoch {epoch + 1} of {self.epochs}")
 
     def averaged(self) -> "Schedule":
-        """A fixed policy: the schedule with the mean of the values and of the spread over all epochs.
-
-        For values on a log scale, it is the geometric mean.
-        """
+        """A fixed policy: the mean of values and spread over all epochs; the geometric mean on a log scale."""
         values = _on_scales(self.space, _mean, self.values)
         return self._fixed(values, _mean(self.spread), f"the mean of {self.epochs} epochs")
 
@@ -149,9 +140,7 @@ class Schedule:
 
     def regularization(self, epoch: int) -> dict[str, float]:
         """Values of the regularizers in an epoch, counted from 0, by name in natural units, for your own training loop:
-        `dropout.<module>` is the rate of that module, `weight_decay` the optimizer's. Empty if none was tuned.
-
-        Hyperparameters that are whole numbers are rounded.
+        `dropout.<module>` is a module's rate, `weight_decay` the optimizer's. Rounded if whole; empty if none is tuned.
         """
         row = self.values[self._checked(epoch), self.space.n_of_policy :].tolist()
         tuned = zip(self.space.regularizers, row, strict=True)
@@ -171,10 +160,7 @@ class Schedule:
         return self._columns(space, slice(self.space.n_of_policy, None))
 
     def without(self, *names: str) -> "Schedule":
-        """The schedule without some operations outside the walk, such as "Perspective" or "Mixup".
-
-        Raises ScheduleError for other names.
-        """
+        """The schedule without some operations outside the walk, such as "Mixup"; ScheduleError for other names."""
         others = [one.name for one in self.space.operations if one.stage != WALK]
         for name in names:
             if name not in others:
@@ -193,10 +179,9 @@ class Schedule:
         return epoch
 
     def transform(self) -> PolicyTransform:
-        """The schedule as a torchvision v2 transform; see PolicyTransform.
+        """The operations as a torchvision v2 transform; see PolicyTransform. Raises ScheduleError without operations.
 
-        It applies only the operations. A warning names the regularizers, whose values `regularization` returns;
-        `schedule.without_regularizers().transform()` does not warn. Raises ScheduleError without operations.
+        A warning names the regularizers; `schedule.without_regularizers().transform()` does not warn.
         """
         return PolicyTransform(self._operations_alone())
 
@@ -205,7 +190,6 @@ class Schedule:
         return BatchTransform(self, n_classes)
 
     def _operations_alone(self) -> "Schedule":
-        """The schedule with only the policy. Warns if this leaves out regularizers."""
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()

@@ -93,7 +93,7 @@ class FollowsSchedule(nn.Module):
 
 
 class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
-    """Augments images by the policy at the current place in the schedule. Returns the same types as it takes.
+    """Augments images by the policy at the current place in the schedule.
 
     It takes a PIL image (mode L or RGB), a tv_tensors.Image, a uint8 NumPy array of shape (H, W), (H, W, 1) or
     (H, W, 3), or a tensor, uint8 or floating point in [0, 1], of shape (..., C, H, W) with C 1 or 3, or the number of
@@ -112,9 +112,9 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move like its pixels (hba/schedule/annotations.py).
     All frames of a tv_tensors.Video get one draw. Raises TypeError for annotations if an operation lacks moves_pixels.
 
-    set_epoch and set_progress choose the place in the schedule, also for DataLoader workers, even persistent ones.
-    Before the first call, it is the last epoch: a fixed policy. Each image draws its magnitudes and probabilities
-    around the policy by the spread. Draws use torch's default generator, which DataLoader seeds for each worker.
+    set_epoch and set_progress choose the place, at first the last epoch, for DataLoader workers too, even persistent.
+    Each image draws its magnitudes and probabilities around the policy by the spread, from torch's default generator,
+    which DataLoader seeds for each worker.
     """
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
