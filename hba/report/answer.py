@@ -55,13 +55,11 @@ class _Row(NamedTuple):
         return "without augmentation" if self.words == WORDS["none"] else f"with {self.words}"
 
 
-def answer(
-    results: Any, names: Mapping[str, str] | None = None, command: str = "the same command with"
-) -> Answer | None:
+def answer(results: Any, command: str = "the same command with") -> Answer | None:
     """Compare the first row with all others that have the same seeds, and say which one to use.
 
-    results: an EvaluationResult. names: words for rows, such as {"policy": "the policy that the search found"}.
-    command: the next step is this command with `--resume --seeds N`. Returns None before the first training.
+    results: an EvaluationResult. command: the next step is this command with `--resume --seeds N`. Returns None before
+    the first training.
 
     "almost surely" stands for a probability of 0.99 or more, "probably" for 0.9 or more. The best of n other rows is
     chosen by the same numbers, so for "worse" than it, the probability is 1 - n (1 - probability). A single seed shows
@@ -84,7 +82,7 @@ def answer(
         mean = 100 - float(np.mean([balanced[seed] for seed in seeds])) if {*seeds} <= {*balanced} else None
         p, n_picked = chances.get(name, 0.5) if len(seeds) > 1 else 0.5, len(compared) if name == verdict.against else 1
         how = _how(p, "better") or _how(1 - n_picked * p, "worse")
-        words = (names or {}).get(name) or WORDS.get(name, f"the recipe {name}" if name in RECIPES else name)
+        words = WORDS.get(name, f"the recipe {name}" if name in RECIPES else name)
         is_searched, error = name not in {*RECIPES, "cutout"}, float(np.mean([errors[seed] for seed in seeds]))
         return _Row(words, is_searched, error, mean, how)
 

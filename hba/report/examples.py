@@ -25,12 +25,6 @@ N_DRAWN, N_RANKED = 4096, 41
 STRONG = 0.9
 """Quantile of a strong draw: one in ten draws is stronger."""
 N_TOGETHER = 6
-IN_WORDS = {
-    **{1.0: "all {}", 0.96: "nearly all {}", 0.9: "nine in ten {}", 0.8: "four in five {}", 0.75: "three in four {}"},
-    **{0.67: "two in three {}", 0.6: "three in five {}", 0.5: "half of the {}", 0.4: "two in five {}"},
-    **{0.33: "a third of the {}", 0.25: "a quarter of the {}", 0.2: "one in five {}", 0.143: "one in seven {}"},
-    **{0.1: "one in ten {}", 0.067: "one in fifteen {}", 0.05: "one in twenty {}", 0.04: "one in twenty-five {}"},
-}
 
 
 class Picture(NamedTuple):
@@ -44,21 +38,13 @@ class Picture(NamedTuple):
 class Example(NamedTuple):
     """An operation on an image: the original, a typical draw, and a strong one if it differs.
 
-    reached: the share of images in words. detail: the share as a number, and the largest change if the operation draws
-    its own change.
+    detail: the share of images or batches, and the largest change if the operation draws its own change.
     """
 
     name: str
-    reached: str
     detail: str
     class_name: str
     pictures: tuple[Picture, ...]
-
-
-def in_words(share: float, things: str = "images") -> str:
-    """`half of the images` for a share of about 0.5."""
-    nearest = min((one for one in IN_WORDS if one < 1 or share >= 0.995), key=lambda one: abs(np.log(one / share)))
-    return IN_WORDS[nearest].format(things)
 
 
 def operation_examples(schedule: Schedule, samples: Samples, native: Samples | None) -> Iterator[Example]:
@@ -79,10 +65,9 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
             chosen = _typical_and_strong(policy, operation, draw, samples.images[number])
             things, changed = "images", _changed(policy, operation, chosen, large.images[number])
         if changed:
-            reached = in_words(shares[operation.name], things)
-            detail, original = f"{100 * shares[operation.name]:.0f} %{largest}", large.images[number] / 255
-            pictures = (Picture("original", original), *changed)
-            yield Example(operation.name, reached, detail, large.class_names[number], pictures)
+            detail = f"{100 * shares[operation.name]:.0f} % of the {things}{largest}"
+            pictures = (Picture("original", large.images[number] / 255), *changed)
+            yield Example(operation.name, detail, large.class_names[number], pictures)
 
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:

@@ -115,17 +115,13 @@ def _answer(run: Run) -> tuple[str, str, str]:
         return kind, str(run.auto.get("answer") or found.sentence), step
     if run.search is None or run.auto:
         return "not compared yet", str(run.auto.get("answer") or "There is nothing to compare yet."), ""
-    return "not compared yet", _found(run.search.schedule), _origin(run.search)
-
-
-def _found(schedule: Schedule) -> str:
-    """The answer of a search without an evaluation."""
-    race = RaceFindings.of(schedule.provenance)
+    schedule, race = run.search.schedule, RaceFindings.of(run.search.schedule.provenance)
     shares = reach(schedule, schedule.epochs - 1).shares
     most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
     tuned = [one.name for one in schedule.space.regularizers]
     what = race.taken if race is not None and race.taken else [*most, *([] if most else tuned)]
-    return f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not been tested yet."
+    text = f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not been tested yet."
+    return "not compared yet", text, _origin(run.search)
 
 
 def _origin(search: SearchFiles) -> str:

@@ -1,6 +1,6 @@
 """Tables of a run, for its page and for commands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,17 +64,13 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
 def confused(results: EvaluationResult) -> dict[str, Any] | None:
     """The answers of the first row on the test images, over all seeds; None if they were not stored, as in older
     versions. matrix: images by class and answer, with the names of classes; None for more than 12 classes, which would
-    be unreadable. pairs: a table of the most confused pairs.
+    be unreadable. pairs: a table of the ten pairs that this row, or the one that the verdict compares it with, confuses
+    most, as shares of the images of the class.
     """
     counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
         return None
     matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
-    return {"matrix": matrix if len(names) <= 12 else None, "pairs": _pairs(results, names)}
-
-
-def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
-    """The ten pairs that the schedule, or the best other row, confuses most, as shares of the images of the class."""
     against = results.verdict and results.verdict.against
     rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
     found = {row.name: row.answers for row in rows if row.answers is not None}
@@ -87,4 +83,5 @@ def _pairs(results: EvaluationResult, names: Sequence[str]) -> Table:
         for label, answer in (divmod(int(index), len(largest)) for index in order)
         if largest[label, answer] > 0
     )
-    return Table(("class", "taken for", *shares), listed)
+    pairs = Table(("class", "taken for", *shares), listed)
+    return {"matrix": matrix if len(names) <= 12 else None, "pairs": pairs}

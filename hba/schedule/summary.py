@@ -122,19 +122,14 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
         probability = copies_of(rows, operation, "probability")
         strength, magnitude, shown = probability, None, None
         if operation.magnitude_range is not None:
-            copies = copies_of(rows, operation, "magnitude")
-            magnitude, shown = tuple(copies.mean(axis=1).tolist()), _shown(operation, copies)
+            copies, nothing = copies_of(rows, operation, "magnitude"), operation.identity
+            magnitude = tuple(copies.mean(axis=1).tolist())
+            is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
+            shown = tuple(map(tuple, copies.tolist())) if is_split else tuple((mean,) for mean in magnitude)
             strength = probability * np.vectorize(operation.strength)(copies)
         mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
         found.append(OperationSummary(operation, mean, magnitude, strengths, shown))
     return found
-
-
-def _shown(operation: Operation, copies: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """For each epoch of magnitudes (epochs, copies), the mean, or each copy if the mean would hide opposite ones."""
-    nothing = operation.identity
-    is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
-    return tuple(tuple(row) for row in (copies if is_split else copies.mean(axis=1, keepdims=True)).tolist())
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:

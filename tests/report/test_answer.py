@@ -152,9 +152,6 @@ def test_words_follow_the_probabilities() -> None:
     found = results_of({"mine": [(20, 20), (26, 26)], "none": [(30, 30), (30, 30)]}).answer
     assert found is not None
     assert "almost surely" not in found.sentence
-    named = answer(results_of({"policy": LOW, "none": HIGH}), names={"policy": "what was found"})
-    assert named is not None
-    assert "Use what was found" in named.sentence
     # In a class of 180 images it is better, in one of 20 worse.
     uneven = results_of({"mine": [(20, 18), (21, 18)], "none": [(60, 2), (61, 1)]}, (180, 20)).answer
     assert uneven is not None
