@@ -4,7 +4,7 @@ hba/exports/python_file.py writes the source of this module's names into the fil
 hba/operations. So it must also write everything that they use. OPERATIONS, TABLES and FILL are defined in the file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial  # noqa: F401  OPERATIONS needs it.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,10 +128,8 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         n_images = len(params["slots"])
         whole = torch.eye(3, dtype=torch.float64, device=input.device).repeat(n_images, 1, 1)
         for step in range(params["slots"].shape[1]):
-            for operation, chosen in self._of_step(params, step):
+            for operation, chosen, magnitude, position in self._of_step(params, step, input.device):
                 if operation.interpolation:
-                    magnitude = params["magnitudes"][chosen, step].to(input.device)
-                    position = params["positions"][chosen, step].to(input.device)
                     maps = affine_maps(operation, magnitude, position, *input.shape[2:])
                     whole[chosen] = whole[chosen] @ matrices(maps, operation.interpolation)
         centre = torch.eye(3, dtype=torch.float64, device=input.device)
@@ -169,25 +167,22 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         """moves_only: as for a mask, apply only operations that move pixels, with nearest interpolation."""
         result = images.clone()
         for step in range(params["slots"].shape[1]):
-            for operation, chosen in self._of_step(params, step):
-                if moves_only and not operation.interpolation:
-                    continue
-                chosen_operation = operation._replace(interpolation="nearest") if moves_only else operation
-                magnitude, position = (params[name][chosen, step] for name in ("magnitudes", "positions"))
-                on_device = [one.to(images.device) for one in (chosen, magnitude, position)]
-                result[on_device[0]] = chosen_operation(result[on_device[0]], on_device[1], fill, on_device[2])
+            for operation, chosen, magnitude, position in self._of_step(params, step, images.device):
+                if operation.interpolation or not moves_only:
+                    one = operation._replace(interpolation="nearest") if moves_only else operation
+                    result[chosen] = one(result[chosen], magnitude, fill, position)
         return result
 
-    def _of_step(self, params: dict[str, Tensor], step: int) -> list[tuple[Operation, Tensor]]:
-        """Operations that some image gets in a step, with the numbers of these images."""
-        slots = params["slots"][:, step]
-        found = []
+    def _of_step(
+        self, params: dict[str, Tensor], step: int, device: torch.device
+    ) -> Iterator[tuple[Operation, Tensor, Tensor, Tensor]]:
+        """Operations that some image gets in a step; the numbers of these images, their magnitudes and positions."""
+        slots, sizes, places = (params[name][:, step].to(device) for name in ("slots", "magnitudes", "positions"))
         for operation in self.operations.values():
             own = [slot for slot, one in enumerate(self.by_slot) if one is operation]
-            chosen = torch.isin(slots, torch.tensor(own, device=slots.device)).nonzero().flatten()
+            chosen = torch.isin(slots, torch.tensor(own, device=device)).nonzero().flatten()
             if len(chosen):
-                found.append((operation, chosen))
-        return found
+                yield operation, chosen, sizes[chosen], places[chosen]
 
 
 def matrices(maps: Maps, interpolation: str | None) -> Tensor:

@@ -94,7 +94,10 @@ class Preprocessing:
         return (images - self.mean) / self.std
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2)."""
+        """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2).
+
+        Each image has its own draws. Crop and Cutout uncover 0, the mean colour after standardization.
+        """
         if self.baseline.random_resized_crop:
             boxes = random_boxes(len(images), images.shape[2], images.shape[3], generator)
             images = resized_crop(images, boxes, self.image_size)
@@ -102,28 +105,21 @@ class Preprocessing:
             images = color_jitter(images, self.baseline.color_jitter, generator)
         if self.baseline.pca_jitter:
             images = pca_jitter(images, self.baseline.pca_jitter, generator)
-        return augment(self.standardize(images), self.baseline, generator)
+        images = self.standardize(images)
+        if self.baseline.flip:
+            flipped = uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
+            images = torch.where(flipped, images.flip(3), images)
+        if self.baseline.crop_padding:
+            images = random_crop(images, self.baseline.crop_padding, generator)
+        if self.baseline.cutout_size:
+            images = random_cutout(images, self.baseline.cutout_size, generator)
+        return images
 
     def measure(self, images: Tensor) -> Tensor:
         """The network's input for images (B, C, H, W) in [0, 1] without augmentation: validation and test."""
         if self.baseline.random_resized_crop:
             images = TF.center_crop(images, [self.image_size, self.image_size])
         return self.standardize(images)
-
-
-def augment(images: Tensor, baseline: Baseline, generator: torch.Generator) -> Tensor:
-    """Flip, crop and Cutout of standardized images (B, C, H, W), each image with its own draws.
-
-    Uncovered pixels are 0, the mean colour after standardization.
-    """
-    if baseline.flip:
-        flipped = uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
-        images = torch.where(flipped, images.flip(3), images)
-    if baseline.crop_padding:
-        images = random_crop(images, baseline.crop_padding, generator)
-    if baseline.cutout_size:
-        images = random_cutout(images, baseline.cutout_size, generator)
-    return images
 
 
 def uniform_draws(

@@ -186,10 +186,6 @@ def augmented_copies(
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
     """The operations that one image got, in order, one per line."""
-    lines = []
-    for slot, magnitude in zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True):
-        if slot >= 0:
-            operation = space.slots[slot].operation
-            # Adding 0 turns a negative 0 into 0.
-            lines.append(operation.name + ("" if operation.magnitude_range is None else f" {magnitude + 0.0:.3g}"))
-    return "\n".join(lines)
+    drawn = zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True)
+    used = [(space.slots[slot].operation, magnitude) for slot, magnitude in drawn if slot >= 0]
+    return "\n".join(one.name if one.magnitude_range is None else f"{one.name} {size:z.3g}" for one, size in used)

@@ -27,7 +27,6 @@ IMAGE_FORMS = (
     "(..., C, H, W), uint8 or floating point, with C 1 or 3, or as many as the schedule's fill has; give other levels "
     "as a float tensor scaled to [0, 1] by the maximum of the whole data set"
 )
-PIL_MODES = ("L", "RGB")
 IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
 
 
@@ -174,7 +173,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
             images = torch.from_numpy(np.array(np.atleast_3d(inpt).transpose(2, 0, 1), order="C"))[None]
             (planes,) = apply_to_all(params["one_draw"], images, fill_for(images, self.schedule.fill)).numpy()
             return np.stack([*planes], axis=-1).reshape(inpt.shape)
-        if inpt.mode not in PIL_MODES:
+        if inpt.mode not in ("L", "RGB"):
             # PIL's convert() would clip levels of more than 8 bits to 255.
             raise TypeError(f"{IMAGE_FORMS}, got {inpt.mode}")
         return apply_to_pil(params["one_draw"], inpt, color_for(len(inpt.mode), self.schedule.fill))

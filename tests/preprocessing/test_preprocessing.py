@@ -14,7 +14,6 @@ from hba.preprocessing import (
     BASELINES,
     Baseline,
     Preprocessing,
-    augment,
     color_jitter,
     jittered,
     pca_jitter,
@@ -23,6 +22,9 @@ from hba.preprocessing import (
     random_cutout,
     resized_crop,
 )
+
+FLIP = Preprocessing(torch.zeros(1), torch.ones(1), Baseline(flip=True), image_size=4)
+"""Standardizes nothing, and does not use the size."""
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -67,7 +69,7 @@ def test_crops_come_from_all_places_of_the_padded_image_alike_often(height: int,
 
 def test_about_half_of_the_images_are_mirrored_left_to_right_each_on_its_own() -> None:
     images = distinct(1000, 4, 5)
-    flipped = augment(images, Baseline(flip=True), generator())
+    flipped = FLIP.train(images, generator())
     mirrored = []
     for before, after in zip(images.numpy(), flipped.numpy(), strict=True):
         same, mirror = np.array_equal(after, before), np.array_equal(after, before[:, :, ::-1])
@@ -170,7 +172,7 @@ def test_imagenets_baseline_is_crop_then_jitters_then_standardisation_then_flip(
     images, draws = noise(12, 16, 16), generator(5)
     expected = resized_crop(images, random_boxes(12, 16, 16, draws), 14)
     expected = pca_jitter(color_jitter(expected, 0.4, draws), 0.1, draws)
-    expected = augment((expected - MEAN) / STD, Baseline(flip=True), draws)
+    expected = FLIP.train((expected - MEAN) / STD, draws)
     result = Preprocessing(MEAN[None], STD[None], BASELINES["imagenet"], 14).train(images, generator(5))
     assert torch.equal(result, expected)
     assert result.shape == (12, 3, 14, 14)
