@@ -65,10 +65,7 @@ It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{own}
 
 
 def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
-    """The text of the file, for kornia if on_batches, else for torchvision. module: its name as a module.
-
-    Raises SettingsError for operations of your own.
-    """
+    """The text of the file, for kornia if on_batches. module: its name. SettingsError for operations of your own."""
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule, or_importable=True)

@@ -66,10 +66,7 @@ def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> 
 
 
 def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
-    """Number of epochs for which each policy of a log is used, `epochs` in all; 0 if the next replaced it at once.
-
-    Raises ScheduleError for a text that is not a PBA log.
-    """
+    """Epochs of each policy of a log, `epochs` in all; 0 if replaced at once. Raises ScheduleError for another text."""
     starts, policies, last = [0], [], None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

@@ -43,10 +43,7 @@ Baseline = str | Path | Schedule | Augmentation
 
 @dataclass(frozen=True)
 class RowConfig:
-    """The configuration of a row's trainings.
-
-    own_network: replaces the setting `model`. start: pretrained weights from which the model starts.
-    """
+    """A row's trainings. own_network: replaces the setting `model`. start: pretrained weights of the model."""
 
     name: str
     config: EvaluationConfig

@@ -56,10 +56,7 @@ class EvaluationCallback:
 
 
 class TrainingsBar(ProgressBar):
-    """A progress bar in a terminal or a notebook, as a context manager: steps of all trainings, with the last result.
-
-    A callback of hba.text.evaluate overrides its methods.
-    """
+    """A progress bar, as a context manager: steps of all trainings, with the last result."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -157,9 +157,7 @@ EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
-    """Change brightness, contrast and saturation of each image by factors from U(1 - strength, 1 + strength), in random
-    order. Ref: torchvision's ColorJitter.
-    """
+    """Enhance images by factors from U(1 - strength, 1 + strength), in random order. Ref: torchvision's ColorJitter."""
     factors = uniform_draws(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
     order = uniform_draws(len(images), (3,), generator, images.device).argsort(dim=1)
     return jittered(images, factors, order)

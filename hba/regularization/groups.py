@@ -197,7 +197,7 @@ class Regularization:
 
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
-        """Columns of dropout rates, by module name."""
+        """By module name."""
         return {name: column for name, (column, _) in self.members.get(DROPOUT, {}).items()}
 
     @cached_property
@@ -206,7 +206,6 @@ class Regularization:
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
-        """Columns of regularizers that act on images only."""
         numbered = enumerate(self.hyperparameters, self.first)
         return tuple(column for column, one in numbered if acts_on_images(one.name))
 

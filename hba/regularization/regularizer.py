@@ -12,7 +12,6 @@ from hba.errors import SettingsError
 if TYPE_CHECKING:
     from torch import Tensor
 
-Scale = Literal["linear", "log"]
 Place = Literal["inputs", "network", "loss", "states"]
 LARGEST_LOGIT = 5.0
 """Largest absolute logit of an initial value: one at an end of its range would hardly move."""
@@ -31,7 +30,7 @@ class Hyperparameter:
     low: float
     high: float
     initial: float
-    scale: Scale = "linear"
+    scale: Literal["linear", "log"] = "linear"
     whole: bool = False
     unit: str | None = None
 
@@ -44,7 +43,6 @@ class Hyperparameter:
 
     @property
     def group(self) -> str:
-        """The first word of its name."""
         return self.name.partition(".")[0]
 
     @property

@@ -36,10 +36,7 @@ class Picture(NamedTuple):
 
 
 class Example(NamedTuple):
-    """An operation on an image: the original, a typical draw, and a strong one if it differs.
-
-    detail: the share of images or batches, and the largest change if the operation draws its own change.
-    """
+    """detail: the share of images or batches, and the largest change if the operation draws its own change."""
 
     name: str
     detail: str

@@ -103,10 +103,7 @@ def is_pixelated(image: Tensor) -> bool:
 def metrics_figure(
     title: str, lines: Mapping[str, Mapping[int, float]], digits: int, ends: Sequence[int] = ()
 ) -> Markup:
-    """Lines over epochs, by name, with dots if only some epochs were measured.
-
-    ends: the last epoch of each leg of a search, after which the lines start again.
-    """
+    """Lines over epochs, by name. They start again after `ends`, the last epoch of each leg of a search."""
 
     def draw(figure: "Figure") -> None:
         figure.subplots_adjust(0.1, 0.17, 0.97, 0.97)

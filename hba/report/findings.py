@@ -18,10 +18,7 @@ from hba.utils.text import count_of, counted, number_of, percent
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
-    """The words of the command that evaluates a schedule.
-
-    A training has no validation loss for a learning rate schedule of the kind plateau, so a step schedule replaces it.
-    """
+    """The command that evaluates a schedule. Trainings have no validation loss for a plateau, so steps replace it."""
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
     settings = schedule.provenance.get("settings")

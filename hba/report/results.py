@@ -208,9 +208,7 @@ class EvaluationResult(pydantic.BaseModel):
         return str(self.settings.get("model")) if self.own_network is None else self.own_network.partition(" ")[0]
 
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
-        """For each other row, by name, the schedule's number minus the row's, paired by seed; None if they share no
-        seed yet.
-        """
+        """For each other row, the schedule's number minus the row's, paired by seed; None if they share no seed yet."""
         first = self.rows[0].by_seed(measure)
         return {row.name: PairedDifference.of(first, minus=row.by_seed(measure)) for row in self.rows[1:]}
 

@@ -70,10 +70,7 @@ class Samples:
 
 
 def chosen_of(labels: np.ndarray) -> list[int]:
-    """At most N_SAMPLES indices of images, from evenly spaced classes; for several labels, evenly spaced images.
-
-    With fewer classes, each gets equally many images, if it has enough.
-    """
+    """At most N_SAMPLES indices of images, evenly from all classes; for several labels, evenly spaced images."""
     if is_multi_label(labels):
         return spaced(len(labels), N_SAMPLES)
     order = labels.argsort(kind="stable")

@@ -46,10 +46,7 @@ class Mixing:
 
     @staticmethod
     def of(space: SearchSpace, row: Sequence[float] | np.ndarray | Tensor) -> "Mixing":
-        """The mixing of a policy with values (n,) of a space; operations that the space lacks have probability 0.
-
-        Values of a tensor stay on its device. Batches are mixed without the spread.
-        """
+        """The mixing of a policy with values (n,), on their device; probability 0 for operations that a space lacks."""
         names = space.names
         return Mixing(*(row[names.index(name)] if name in names else 0.0 for name in COLUMNS))
 

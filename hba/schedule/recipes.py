@@ -164,4 +164,3 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "timm": Recipe(timm, "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop"),
 }
-"""By name."""
