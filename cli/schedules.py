@@ -24,7 +24,7 @@ from hba.report.findings import reach_line
 from hba.report.samples import LARGEST_NATIVE
 from hba.schedule.library import policy_file
 from hba.schedule.pictures import draw_augmented
-from hba.schedule.summary import left_out, not_shown, spaced
+from hba.schedule.summary import left_out, spaced
 from hba.utils.settings import color
 from hba.utils.text import counted, first_of
 
@@ -59,7 +59,7 @@ def apply(
     """
     loaded = hba.load_policy(schedule)
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
-    hidden = not_shown(loaded.space)
+    hidden = [*(one.name for one in loaded.space.mixing), *(one.name for one in loaded.space.regularizers)]
     if not loaded.space.acts_on_images:
         raise SettingsError(f"the schedule changes no single image, only {first_of(hidden)}; hba show prints them")
     files = files_of(images)

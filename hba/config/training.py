@@ -25,7 +25,7 @@ from hba.models.timm_networks import (
     has_pretrained_weights,
     timm_config,
 )
-from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, Baseline, stored_side
+from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, STORED_PER_SIDE, Baseline
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.utils.devices import check_device_name
 from hba.utils.settings import DefaultText, color, pairs, words
@@ -195,7 +195,7 @@ class TrainingConfig(DataConfig):
     @property
     def stored_size(self) -> int:
         """Side in pixels of stored images: `side`, or more for a random resized crop."""
-        return stored_side(self.side) if self.baseline_augmentation().random_resized_crop else self.side
+        return round(self.side * STORED_PER_SIDE) if self.baseline_augmentation().random_resized_crop else self.side
 
 
 class CommonSearchConfig(TrainingConfig):

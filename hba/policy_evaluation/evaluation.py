@@ -29,7 +29,6 @@ from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same,
 from hba.preprocessing import network_input_size
 from hba.report.page import report_at_the_end
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.samples import Samples
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
@@ -219,7 +218,7 @@ def _train_all(
         return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
     with single_process():
-        report = report_at_the_end(folder, lambda: Samples.of(run.data), schedule)
+        report = report_at_the_end(folder, run.data, schedule)
     return run.result.model_copy(update={"report": report})
 
 

@@ -18,7 +18,7 @@ from hba.errors import RunError, SettingsError
 from hba.operations.operation import MIXING
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.regularization.groups import AUGMENTATION, acts_on_images
+from hba.regularization.groups import AUGMENTATION, REGULARIZERS
 from hba.regularization.regularizer import Hyperparameter
 from hba.report.run import CONFIG_NAME, OWN
 from hba.schedule.library import of_several_seeds
@@ -156,7 +156,8 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
             raise SettingsError(f"weight-decay can only be tuned with the optimizer {SGD}, got {config.optimizer}")
         if config.fast and not config.algorithm.can_be_fast:
             raise SettingsError(f"the algorithm {name} cannot be fast; omit fast, or choose lookahead")
-        of_weights = [one for one in config.tune if one != AUGMENTATION and not acts_on_images(one.replace("-", "_"))]
+        on_images = {AUGMENTATION, *(one.tuned_as for one in REGULARIZERS.values() if one.place == "inputs")}
+        of_weights = [one for one in config.tune if one not in on_images]
         if of_weights and not config.algorithm.tunes_training:
             raise SettingsError(f"{name} cannot tune {of_weights[0]}, which acts through the weights; choose joint")
         return config

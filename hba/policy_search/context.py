@@ -32,7 +32,6 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import DROPOUT, dropouts, hyperparameters_of
 from hba.report.page import report_at_the_end
-from hba.report.samples import Samples
 from hba.schedule.file import space_entry
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
@@ -194,9 +193,8 @@ class ImageSearchContext(SearchContext):
         save_left_out(folder, self.task.data.left_out)
 
     def report(self, folder: Path) -> Path | None:
-        data = self.task.data
         with single_process():
-            return report_at_the_end(folder, lambda: Samples.of(data))
+            return report_at_the_end(folder, self.task.data)
 
 
 def _networks(

@@ -58,13 +58,8 @@ STORED_PER_SIDE = 8 / 7
 """How much larger than the network's input images are stored: 256 pixels for 224."""
 
 
-def stored_side(side: int) -> int:
-    """Side in pixels at which images are stored for a network that takes `side`."""
-    return round(side * STORED_PER_SIDE)
-
-
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of the network's input, which a random resized crop reduces; the inverse of stored_side."""
+    """Side in pixels of the network's input, which a random resized crop reduces; the inverse of `stored_size`."""
     return round(data.image_size / STORED_PER_SIDE) if baseline.random_resized_crop else data.image_size
 
 

@@ -128,11 +128,6 @@ def find_regularizer(name: str) -> Regularizer:
     return REGULARIZERS[name]
 
 
-def acts_on_images(name: str) -> bool:
-    """Whether a hyperparameter of that name acts on images only, not inside the network or in the loss."""
-    return find_regularizer(name.partition(".")[0]).place == "inputs"
-
-
 def tunable() -> tuple[str, ...]:
     """The names that `tune` accepts in a search on images: all regularizers that need no recurrent network."""
     return (AUGMENTATION, *(one.tuned_as for one in REGULARIZERS.values() if one.place != "states"))
@@ -207,7 +202,7 @@ class Regularization:
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
         numbered = enumerate(self.hyperparameters, self.first)
-        return tuple(column for column, one in numbered if acts_on_images(one.name))
+        return tuple(column for column, one in numbered if find_regularizer(one.group).place == "inputs")
 
     def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
         """Apply the regularizers of the network's input (B, C, H, W)."""

@@ -2,13 +2,14 @@
 
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from hba.data.config import display_name
+from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
 from hba.report import dots, examples, figures, findings, tables
@@ -40,17 +41,16 @@ def write_report(run: str | Path) -> Path:
 
 
 def report_at_the_end(
-    folder: Path, samples: Callable[[], Mapping[str, Samples]], evaluated: Schedule | None = None
+    folder: Path, data: SearchData | EvaluationData, evaluated: Schedule | None = None
 ) -> Path | None:
     """Write the report of a run that has just ended, whose other files are complete; None if that failed.
 
-    samples: returns images of the run, by the name of the file in which to save them. evaluated: the schedule of an
-    evaluation, to save too. A failure is only an HbaWarning, because the run itself is complete.
+    evaluated: the schedule of an evaluation, to save too. A failure is only an HbaWarning: the run is complete.
     """
     try:
         if evaluated is not None:
             evaluated.save(folder / EVALUATED_NAME)
-        for name, one in samples().items():
+        for name, one in Samples.of(data).items():
             one.save(folder / name)
         return write_report(folder)
     except Exception as error:

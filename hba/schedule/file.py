@@ -48,8 +48,6 @@ FORMER_HOLES = "cutout.holes"
 FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
 """Their names in `tune`."""
 
-Rows = list[list[float]]
-
 
 class _Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -101,8 +99,8 @@ class ScheduleFile(_Strict):
     fill: list[float]
     hyperparameters: list[str]
     epochs: int
-    values: Rows
-    spread: Rows | float
+    values: list[list[float]]
+    spread: list[list[float]] | float
     provenance: dict[str, Any]
 
 

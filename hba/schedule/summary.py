@@ -220,11 +220,6 @@ def is_of_text(schedule: Schedule) -> bool:
     return "vocabulary_size" in schedule.provenance or any(own)
 
 
-def not_shown(space: SearchSpace) -> tuple[str, ...]:
-    """Names of mixing operations and regularizers, which pictures of single images cannot show."""
-    return (*(one.name for one in space.mixing), *(one.name for one in space.regularizers))
-
-
 def left_out(space: SearchSpace) -> str:
     """Names of the regularizers that are left out with only operations, and where to find their values."""
     return f"{first_of([one.name for one in space.regularizers], 8)}; schedule.regularization(epoch) has their values"

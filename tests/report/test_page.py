@@ -154,13 +154,14 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         hba.write_report(tmp_path)
 
 
-def test_any_error_of_a_report_is_a_warning(tmp_path: Path) -> None:
-    def fail() -> dict[str, Samples]:
+def test_any_error_of_a_report_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: object) -> dict[str, Samples]:
         raise ZeroDivisionError("division\nby zero")
 
+    monkeypatch.setattr(Samples, "of", fail)
     hba.load_policy("digits").only(0).save(tmp_path / "policy.json")
     with pytest.warns(HbaWarning, match=r"^no report was written: division; "):
-        assert report_at_the_end(tmp_path, fail) is None
+        assert report_at_the_end(tmp_path, small_data()) is None
 
 
 def results_of(folder: Path, n_classes: int, confusion: list[dict[int, dict[int, int]]]) -> StrictPage:
