@@ -55,7 +55,6 @@ def check(text: str, to: str, schedule: Schedule, images: Sequence[Image.Image])
 
 
 def _loaded(text: str, to: str) -> Any:
-    """The transform or augmentation of the file."""
     if to == "json":
         return Schedule(**parse(text)).without_regularizers().transform()
     module: Any = types.ModuleType("exported")

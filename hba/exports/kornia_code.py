@@ -92,8 +92,6 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     Takes images (B, C, H, W), float in [0, 1], C 1 or 3, on any device; place it before the normalisation. In kornia's
     AugmentationSequential, masks, boxes and keypoints move along with their image; masks are 0 in uncovered areas.
     Without same_on_batch, every image gets a draw of its own, by torch's default generator.
-
-    Choose the place with set_epoch or set_progress. Until then, it is the last epoch.
     """
 
     def __init__(

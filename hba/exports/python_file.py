@@ -178,7 +178,6 @@ def _names(code: str) -> set[str]:
 
 
 def _operation_text(one: Operation, on_batches: bool) -> str:
-    """An operation as the file's own Operation."""
     interpolation, flags = one.interpolation, {}
     if function_path(one) is not None:
         first, last, flags = f"{OWN}{one.function.__name__}", "", {} if on_batches else {"on_batches": True}

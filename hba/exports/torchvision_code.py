@@ -167,8 +167,6 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
     Takes a PIL image of mode L or RGB, or a uint8 tensor (C, H, W) with C 1 or 3, alone or in a sample with labels,
     which pass through. Place it before the normalisation. Boxes, masks, keypoints and videos are refused: they would
     no longer fit their image. Every image gets a draw of its own, by torch's default generator.
-
-    set_epoch and set_progress choose the place, at first the last epoch. They also reach persistent DataLoader workers.
     """
 
     _transformed_types = (Image.Image, tv_tensors.Image, is_image_tensor)

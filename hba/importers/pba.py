@@ -88,7 +88,6 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
 
 
 def _literal(line: str) -> Any:
-    """The value of JSON or of a Python literal."""
     try:
         return json.loads(line)
     except ValueError:

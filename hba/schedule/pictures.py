@@ -129,12 +129,11 @@ def _draw_operation(
 
 def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes") -> None:
     one = summary.hyperparameter
-    margin = 0.02 * (one.high - one.low)
-    panel.set_ylim(one.low - margin, one.high + margin)
+    margin = 0.0 if one.scale == "log" else 0.02 * (one.high - one.low)
     if one.scale == "log":
         panel.set_yscale("log")
-        panel.set_ylim(one.low, one.high)
         panel.yaxis.set_major_formatter("{x:g}")
+    panel.set_ylim(one.low - margin, one.high + margin)
     panel.set_ylabel(one.unit or "", fontsize=8)
     panel.plot(x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x)))
 

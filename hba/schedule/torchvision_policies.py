@@ -16,8 +16,6 @@ from hba.utils.text import unknown
 
 PHOTOGRAPH_SIDE = 224
 """Side of a photograph in pixels, to convert TrivialAugment's shifts of up to 32 pixels to shares of the side."""
-AUTO_AUGMENT_BINS = 10
-"""Number of AutoAugment's magnitudes, which torchvision does not name."""
 DIGITS = 6
 """Digits of a magnitude in single precision."""
 
@@ -39,7 +37,7 @@ def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
         raise ScheduleError(unknown("name", name, POLICIES))
     transform, side = POLICIES[name], (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
     if isinstance(transform, AutoAugment):
-        table = transform._augmentation_space(AUTO_AUGMENT_BINS, side)
+        table = transform._augmentation_space(10, side)  # Torchvision does not name its number of magnitudes.
         return tuple(
             SubPolicy(tuple(tuple(_choices(table, name, chance, number)) for name, chance, number in sub_policy))
             for sub_policy in transform.policies
