@@ -99,10 +99,7 @@ def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
-    """The schedule with another spread (see Schedule.with_spread); None changes nothing.
-
-    It applies to probabilities too, unless only magnitudes of the schedule have a spread.
-    """
+    """The schedule with another spread, of magnitudes alone if only they have one; None changes nothing."""
     if spread is None:
         return schedule
     of_probabilities = schedule.spread[:, schedule.space.probability_columns(torch.device("cpu")).numpy()]

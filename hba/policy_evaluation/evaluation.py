@@ -106,10 +106,8 @@ def evaluate(
     # Check this before reading images. A cluster has its own devices.
     device = collectives.local_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, used.network_start())
-    if resume and out is None:
-        raise SettingsError("resume needs out, the folder of the evaluation to resume")
-    if keep_network and out is None:
-        raise SettingsError("keep_network needs out, the folder to keep the network in")
+    if out is None and (resume or keep_network):
+        raise SettingsError(f"{'resume' if resume else 'keep_network'} needs out, the folder of the evaluation")
     folder = Path(out) if out is not None and is_first() else None
     with collectives.rank0_only(run_lock(folder)), connected(cluster) as machines:
         stored = collectives.broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))

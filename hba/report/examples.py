@@ -92,8 +92,7 @@ def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample,
     # A policy without a spread has one strength, in both directions.
     is_one = operation.stage == WALK and math.isclose(strength[typical], strength[strong])
     shown = [typical] if operation.stage == "symmetry" or (is_one and strength[strong] > 0) else [typical, strong]
-    taken = torch.tensor(shown, dtype=torch.long)
-    return BatchSample(drawn.slots[taken], drawn.magnitudes[taken], drawn.positions[taken])
+    return BatchSample(drawn.slots[shown], drawn.magnitudes[shown], drawn.positions[shown])
 
 
 def _changed(policy: Policy, operation: Operation, chosen: BatchSample, image: Tensor) -> list[Picture]:

@@ -170,10 +170,7 @@ def problem_of(error: Exception) -> str:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if the file breaks the format.
-
-    Schedule checks whether values and spread have the right shape and lie in their ranges.
-    """
+    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if the file breaks the format."""
     content = json.loads(text)
     if isinstance(content, dict) and content.get("version") == 1:
         content = {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}

@@ -105,8 +105,7 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
 
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
     """Every operation at these epochs (from 0), sorted by the strength at the last, strongest first."""
-    summaries = _summarized(schedule, schedule.values[list(epochs)])
-    return sorted(summaries, key=lambda summary: -summary.strength[-1])
+    return sorted(_summarized(schedule, schedule.values[list(epochs)]), key=lambda summary: -summary.strength[-1])
 
 
 def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
