@@ -39,8 +39,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
@@ -55,6 +54,7 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.data.loader import BatchStream
 from hba.errors import SettingsError
+from hba.models.resized import Resized
 from hba.policy.space import SearchSpace
 from hba.training.criterion import losses_of
 from hba.training.custom_network import CustomNetwork
@@ -354,17 +354,6 @@ class Race(Algorithm):
         taken = {"fork": winner, "operations": [*self.symmetries(task.space, state.gaps), *groups]}
         measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
         return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
-
-
-class Resized(nn.Module):
-    """Resize images (B, C, H, W) to a side in pixels, bilinear with antialiasing, before the network."""
-
-    def __init__(self, network: nn.Module, side: int) -> None:
-        super().__init__()
-        self.network, self.side = network, side
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.network(interpolate(images, size=(self.side, self.side), mode="bilinear", antialias=True))
 
 
 def is_symmetry(gap: float, error: float) -> bool:

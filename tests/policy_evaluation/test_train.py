@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hba
-from hba.algorithms.race import Resized
 from hba.data import EvaluationData, LabelledImages
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.models import build_model
+from hba.models.resized import Resized
 from hba.report.run import Run
 from hba.training.trained_network import FromPixels, KeptNetwork, NetworkInfo, exported
 
