@@ -357,8 +357,8 @@ class AutoRun:
         against = [name for name in words(record.of_test.get("against", (NONE, RANDAUGMENT))) if name != chosen]
         n_seeds = record.of_test.get("seeds") or record.test_seeds
         if n_seeds is None:
-            of_seed = (1 + len(against)) * record.training_seconds / record.n_jobs
-            n_seeds = min(MOST_TEST_SEEDS, max(LEAST_TEST_SEEDS, math.floor(self.seconds_left / max(of_seed, 1e-3))))
+            n_trainings = record.n_jobs * math.floor(self.seconds_left / max(record.training_seconds, 1e-3))
+            n_seeds = min(MOST_TEST_SEEDS, max(LEAST_TEST_SEEDS, n_trainings // (1 + len(against))))
             self.note(test_seeds=n_seeds, chosen=chosen)
         self.phases.plan(TEST, n_seeds * (1 + len(against)) * record.training_seconds / record.n_jobs)
         idle = {"data", "seeds", "val_size", *(("model", *OF_WEIGHTS) if self._own_network else ())}

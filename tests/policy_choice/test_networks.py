@@ -107,12 +107,16 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
     assert len(said) == 3
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
+def short_run(folder: Path, callback: hba.AutoCallback | None = None) -> hba.AutoResult:
     """A run that chooses between a network from random weights and the installed one."""
     train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
     how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 400.0, "jobs": 1}
-    return hba.auto((train, test), out=tmp_path_factory.mktemp("auto") / "run", **how)
+    return hba.auto((train, test), out=folder, callback=callback, **how)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
+    return short_run(tmp_path_factory.mktemp("auto") / "run")
 
 
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
@@ -136,3 +140,32 @@ def test_the_test_and_the_page_have_the_linear_layer(run: hba.AutoResult) -> Non
     assert "linear layer" in page
     assert all(one.settings["model"] in page for one in run.record.candidates)
     assert f"{best.test_percent:.1f} %" in run.answer
+
+
+def test_the_onnx_file_gives_the_probabilities_of_the_network(run: hba.AutoResult) -> None:
+    reference = pytest.importorskip("onnx.reference")
+    pytest.importorskip("onnxscript")
+    network = hba.load_network(run.folder)
+    side = network.info.image_size
+    images = torch.randint(0, 256, (3, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    evaluator = reference.ReferenceEvaluator(str(run.folder / "network.onnx"))
+    (logits,) = evaluator.run(None, {evaluator.input_names[0]: images.numpy()})
+    found = torch.from_numpy(logits).softmax(dim=1)
+    assert torch.allclose(found, torch.as_tensor(network.predict(images)), atol=1e-5)
+
+
+def test_an_interrupted_choice_takes_a_network_and_goes_on(tmp_path: Path) -> None:
+    class Interrupts(hba.AutoCallback):
+        n_steps = 0
+
+        def advanced(self, phase: str, done: float, total: float) -> None:
+            if phase == "network":
+                self.n_steps += 1
+                if self.n_steps == 2:
+                    raise KeyboardInterrupt
+
+    record = short_run(tmp_path / "run", Interrupts()).record
+    assert record.stopped == ("network",)
+    assert record.network is not None
+    assert record.settings["model"] == record.candidates[record.network].settings["model"]
+    assert record.chosen
