@@ -42,11 +42,6 @@ def small_config(**settings: object) -> SearchConfig:
     return SearchConfig.make({"data": "small", "image_size": 8, **small_settings(**settings)})
 
 
-def paper_config(**settings: object) -> SearchConfig:
-    """As in the paper, but for what is given."""
-    return small_config(**{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings})
-
-
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 

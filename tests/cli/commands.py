@@ -38,14 +38,6 @@ def refusal_of(*arguments: str) -> str:
     return line.removeprefix("hba: error: ")
 
 
-def usage_error_of(*arguments: str) -> str:
-    """The last line of click's own message."""
-    result = run(*arguments)
-    assert (type(result.exception), result.exit_code, result.stdout) == (SystemExit, 2, "")
-    assert "Traceback" not in result.stderr
-    return result.stderr.splitlines()[-1]
-
-
 def make_images(folder: Path, n_images: int = 12, classes: tuple[str, ...] = ("cats", "dogs"), seed: int = 0) -> Path:
     """A folder of images, 16x12 and noisy, each class of a colour of its own."""
     random = np.random.default_rng(seed)

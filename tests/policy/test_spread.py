@@ -24,7 +24,6 @@ N_DRAWS = 30_000
 SIGMAS = 5.0
 COUNTED = search_space(searches_count=True)
 ROTATE = SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabilities=(0.0, 1.0))
-CPU = torch.device("cpu")
 
 
 def seeded(seed: int) -> torch.Generator:

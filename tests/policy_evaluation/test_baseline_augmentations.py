@@ -5,42 +5,16 @@ from statistics import fmean, geometric_mean
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from tuned_schedules import OTHERS, POLICY, both
 
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
-from hba.policy_evaluation.baselines import (
-    middle,
-    respread,
-    start,
-)
+from hba.policy_evaluation.baselines import middle, respread, start
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 
-Values = NDArray[np.float64]
-NAMES = ("Rotate", "Invert", "Solarize", "Posterize", "Equalize", "Brightness", "AutoContrast")
 FILL = (0.25, 0.5, 0.75)
-
-
-def random_schedule(names: tuple[str, ...] = NAMES, copies: int = 2, epochs: int = 4) -> Schedule:
-    """No two curves are alike."""
-    space = SearchSpace(
-        tuple(OPERATIONS[name] if name != "Posterize" else OPERATIONS[name].with_range((8.0, 2.0)) for name in names),
-        copies=copies,
-    )
-    low, high = np.array(space.ranges).T
-    return Schedule(space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n)), FILL)
-
-
-def fractions(schedule: Schedule, kind: str) -> dict[str, Values]:
-    """By column, the curve (epochs,) in fractions of the range."""
-    low, high = np.array(schedule.space.ranges).T
-    columns = ((schedule.values - low) / (high - low)).T
-    return {name: curve for name, curve in zip(schedule.space.names, columns, strict=True) if name.endswith(kind)}
-
-
 SPACE = SearchSpace(
     tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Solarize", "Brightness", "Equalize")),
     count_probabilities=(0.1, 0.2, 0.3, 0.4),
