@@ -19,9 +19,6 @@ from former_default import FORMER
 import hba
 
 GOLDEN = Path(__file__).parent / "golden"
-RUN = GOLDEN / "run-0.1.0"
-"""What version 0.1.0 left of a search, but its checkpoint."""
-
 MOVED = GOLDEN / "moved-0.1.0.json"
 """The schedule that ships, in four epochs: no row of it is like where its search began."""
 
