@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from own_operations import GAMMA_FILE
 from PIL import Image
 from ray_machines import Machines
 from small_trainings import one_operation, tiny_data
@@ -124,20 +125,8 @@ def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
     assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
 
 
-GAMMA = """
-import hba
-
-def gamma_of_a_file(images, exponent):
-    return images ** exponent[:, None, None, None]
-
-hba.register_operation(
-    hba.Operation("Power", gamma_of_a_file, magnitude_range=(0.5, 2.0), unit="exponent", identity=1.0)
-)
-"""
-
-
 def gamma_schedule(folder: Path) -> hba.Schedule:
-    (folder / "operations_of_mine.py").write_text(GAMMA, encoding="utf-8")
+    (folder / "operations_of_mine.py").write_text(GAMMA_FILE, encoding="utf-8")
     load_operations_file(folder / "operations_of_mine.py")
     space = hba.SearchSpace((find_operation("Power"), hba.OPERATIONS["Invert"]), copies=1)
     return hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
