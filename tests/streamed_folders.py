@@ -24,7 +24,7 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
         (folder / name).mkdir(parents=True)
         for index in range(n_per_class):
             pixels = rng.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
-            pixels[0, 0, 2] = label * n_per_class + index
+            pixels[0, 0, 2] = (label * n_per_class + index) % 256
             Image.fromarray(pixels).save(folder / name / f"{index:03}.{kind}")
     return folder
 

@@ -6,33 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from in_memory import in_memory
-from PIL import Image
+from in_memory import config_of, in_memory
+from streamed_folders import SIZE, write_folder
 
 import hba
 from hba.data import load_evaluation_data, load_search_data, prepare
-from hba.data.config import DataConfig
 from hba.data.folder import folder_source
 from hba.data.pool import most_left_out
 from hba.errors import DataError
-
-SIZE = 8
-
-
-def write_folder(folder: Path, n_per_class: int) -> Path:
-    random = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (folder / name).mkdir(parents=True)
-        for number in range(n_per_class):
-            pixels = random.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{number:03}.png")
-    return folder
-
-
-def config_of(data: Path, **settings: Any) -> DataConfig:
-    return DataConfig.make({"data": str(data), "image_size": SIZE, **settings})
 
 
 def spoil(folder: Path, n: int) -> list[Path]:

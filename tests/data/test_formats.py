@@ -6,20 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_memory import in_memory
+from in_memory import config_of, in_memory
 from opened_images import record_images
 from own_formats import CLASSES, WRITERS, write_images
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.config import DataConfig
 from hba.errors import DataError, SettingsError
 
 SPLIT = {"train": 5, "val": 2, "test": 3}
 UNSPLIT = {"": 10}
-
-
-def config_of(data: Path, **settings: Any) -> DataConfig:
-    return DataConfig.make({"data": str(data), "image_size": 8, **settings})
 
 
 def told(data: Path, **settings: Any) -> dict[str, Any]:

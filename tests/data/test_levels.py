@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from in_memory import in_memory
+from in_memory import config_of, in_memory
 from PIL import Image
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.config import DataConfig
 from hba.errors import DataError, SettingsError
 
 
@@ -24,10 +23,6 @@ def write_folder(folder: Path, highest: float, dtype: Any = np.uint16) -> Path:
                     folder / part / name / f"{number}.{'tif' if dtype == np.float32 else 'png'}"
                 )
     return folder
-
-
-def config_of(data: Path, **settings: Any) -> DataConfig:
-    return DataConfig.make({"data": str(data), "image_size": 8, **settings})
 
 
 def test_pixels_are_on_the_scale_of_their_type_or_on_the_given_one(tmp_path: Path) -> None:

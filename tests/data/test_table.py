@@ -8,11 +8,10 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from in_memory import in_memory
+from in_memory import config_of, in_memory
 from PIL import Image
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.config import DataConfig
 from hba.data.load import find_source
 from hba.errors import DataError, SettingsError
 
@@ -35,10 +34,6 @@ def written(place: Path, content: str | bytes, name: str = "a.csv") -> Path:
 
 def csv_of(rows: Any, head: str = "path,label", separator: str = ",") -> str:
     return "\n".join([head, *(separator.join(map(str, row)) for row in rows)]) + "\n"
-
-
-def config_of(data: Path, **settings: Any) -> DataConfig:
-    return DataConfig.make({"data": str(data), "image_size": 8, **settings})
 
 
 def labels_of(data: Path, **settings: Any) -> dict[str, str]:
