@@ -46,6 +46,11 @@ def benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Operation]]:
     """The operations that the test registers, by name: none at first, and forgotten after it.
 

@@ -20,11 +20,7 @@ from hba.training.metrics import Confusion, Measured
 from hba.training.trainer import Trained
 
 EVALUATE = ("evaluate", "digits", "--epochs", "1")
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
 
 def run(*arguments: str) -> Result:

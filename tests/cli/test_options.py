@@ -1,7 +1,6 @@
 """Options made from settings, and the help that lists them."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,11 +18,7 @@ from hba.errors import SettingsError
 from hba.policy_search.config import SearchConfig
 
 FOLDER = "some/images"
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
 
 def options_in(*arguments: str) -> dict[str, str]:

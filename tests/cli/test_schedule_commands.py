@@ -30,11 +30,7 @@ from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.imports import EXTRAS
 
 POLICIES = Path(__file__).parents[2] / "policies"
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
 
 def png_size(path: str) -> tuple[int, int]:
