@@ -1,7 +1,6 @@
 """hba evaluate: its table and verdict, what it takes over, and how an interrupted evaluation is resumed."""
 
 import json
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from commands import make_images, rows_in, run as run_command, said
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import DivergedError
-from hba.policy_evaluation import BASELINES
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Confusion, Measured
 from hba.training.trainer import Trained
@@ -146,8 +144,3 @@ def test_an_evaluation_is_repeated_by_its_settings(monkeypatch: pytest.MonkeyPat
     assert next(errors) == next(errors)
     refused = run_command("evaluate", "digits", "--config", "run", "--preset", "cifar10-wrn-40-2")
     assert (refused.exit_code, "preset" in refused.stderr) == (2, True)
-
-
-def test_the_help_explains_every_baseline() -> None:
-    text = run_command("evaluate", "--help").stdout
-    assert all(re.search(rf"^ +{name} ", text, re.MULTILINE) for name in BASELINES)

@@ -15,6 +15,7 @@ from hba.algorithms import ALGORITHMS
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS
 from hba.errors import SettingsError
+from hba.policy_evaluation import BASELINES
 from hba.policy_search.config import SearchConfig
 
 FOLDER = "some/images"
@@ -33,13 +34,15 @@ def option_of(setting: str) -> str:
     return "--" + FLAGS.get(setting, setting).replace("_", "-")
 
 
-def test_every_command_is_listed_and_has_help() -> None:
+def test_every_command_is_listed_and_has_help_and_so_has_every_baseline() -> None:
     listed = run("--help").stdout
     for command in COMMANDS:
         assert f"\n  {command} " in listed
         for flag in ("-h", "--help"):
             assert run(command, flag).stdout.startswith(f"Usage: main {command} ")
     assert run("--version").stdout.split()[-1] == hba.__version__
+    explained = re.findall(r"^ +(\S+) ", run("evaluate", "--help").stdout, re.MULTILINE)
+    assert {*BASELINES} <= {*explained}
 
 
 @pytest.mark.parametrize(("command", "most"), [("search", 20), ("evaluate", 20), ("search-text", 20)])
