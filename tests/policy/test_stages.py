@@ -1,7 +1,5 @@
 """The draw of operations outside the walk."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from hba.packed import apply_to_all
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.single_image import draw_for_one, plain_row
 from hba.policy.space import SearchSpace
-from hba.schedule.schedule import Schedule
 
 N_IMAGES = 10_000
 WALK = tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Brightness"))
@@ -114,13 +111,6 @@ def test_the_score_of_a_flip_is_the_derivative_of_what_it_is_worth() -> None:
     gradient = expected_score(SPACE, batch, trace.fired[:, 0].float())
     assert float(gradient[0]) == pytest.approx(0.3 * 0.7, abs=0.01)
     assert abs(gradient[[SPACE.names.index("PaddedCrop.probability"), -4, -3]]).max() < 0.015
-
-
-def test_a_schedule_is_written_as_version_4_and_read_again(tmp_path: Path) -> None:
-    written = Schedule(SPACE, row(SPACE).double().numpy()[None], (0.5,))
-    written.save(tmp_path / "policy.json")
-    assert '"version": 4' in written.text()
-    assert Schedule.load(tmp_path / "policy.json").space == SPACE
 
 
 def test_a_space_of_flips_alone_needs_no_walk() -> None:
