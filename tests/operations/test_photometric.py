@@ -61,14 +61,6 @@ def test_results_are_like_the_images_and_each_depends_on_its_own_alone(row: Oper
         assert applied(row, random_images((2, 2, 9, 9), seed=5), end, uniforms_for(row, 2, seed=4)).shape[1] == 2
 
 
-def test_no_operation_looks_at_values() -> None:
-    """On the device "meta" there are none."""
-    for row in ROWS:
-        images, uniforms = (torch.empty(*shape, device="meta") for shape in ((4, 3, 9, 9), (4, row.n_uniforms)))
-        magnitude = torch.empty(4, device="meta") if row.magnitude_range else None
-        assert row(images, magnitude, position=uniforms).device.type == "meta"
-
-
 def test_gray_images_have_no_colour_to_change() -> None:
     images = random_images((3, 1, 8, 8), seed=6)
     for name in ("Hue", "Saturation", "Gray"):
