@@ -122,15 +122,6 @@ def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
 N_DRAWS = 40_000
 
 
-def shares_by_hand(p: list[float]) -> list[float]:
-    """Of K, where each image is asked for one more until the answer is no."""
-    shares, reached = [], 1.0
-    for one in p:
-        shares.append(reached * (1 - one))
-        reached *= one
-    return [*shares, reached]
-
-
 @each("p", [[0.8, 0.6, 0.3], [1.0, 0.0], [0.0, 0.9, 0.9]])
 def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     operations = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
@@ -138,7 +129,9 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
     draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
     found = walk.count.flatten().bincount(minlength=len(p) + 1)
-    for number, share in zip(found.tolist(), shares_by_hand(p), strict=True):
+    # Each image is asked for one more until the answer is no.
+    shares = -torch.tensor([1.0, *p, 0.0], dtype=torch.float64).cumprod(0).diff()
+    for number, share in zip(found.tolist(), shares.tolist(), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
 
