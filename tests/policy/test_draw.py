@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from random_inputs import seeded
+from search_steps import space_of
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS
 from hba.policy.draw import BatchSample, draw_with_trace
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
@@ -21,14 +22,6 @@ SIGMAS = 5.0
 
 Outcome = tuple[int, ...]
 """The slots applied to an image, in their order."""
-
-
-def space_of(*names: str, copies: int = 2, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
-    return SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities)
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
@@ -76,7 +69,7 @@ def assert_share(found: int, of: int, expected: float) -> None:
 def test_every_outcome_is_as_frequent_as_the_walk_makes_it() -> None:
     for counts in ((0.2, 0.3, 0.5), (0.0, 1.0), (0.1, 0.2, 0.3, 0.4)):
         for probabilities in ((0.9, 0.35, 0.6, 0.1), (1.0, 0.0, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0)):
-            space = space_of("Rotate", "Invert", count_probabilities=counts)
+            space = space_of("Rotate", "Invert", copies=2, count_probabilities=counts)
             sample, trace = draw_with_trace(space, row_of(space, probabilities), N_DRAWS, seeded(1))
             assert trace.fired.gather(1, sample.slots.clamp(min=0))[sample.slots >= 0].all()
             assert not (trace.fired & ~trace.visited).any()
@@ -100,7 +93,7 @@ def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
         assert {abs(magnitude) for magnitude in found[number]} == {expected}
         negative = sum(magnitude < 0 for magnitude in found[number])
         assert_share(negative, len(found[number]), 0.5 if slot.operation.signed else 0.0)
-    pairs = space_of("Rotate", "ShearX", count_probabilities=(0.0, 0.0, 1.0))
+    pairs = space_of("Rotate", "ShearX", copies=2, count_probabilities=(0.0, 0.0, 1.0))
     signs = draw_with_trace(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22))[0].magnitudes.sign().tolist()
     for pair in itertools.product((-1.0, 1.0), repeat=2):
         assert_share(Counter(map(tuple, signs))[pair], N_DRAWS, 0.25)

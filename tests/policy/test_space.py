@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from own_operations import DARKEN, GAMMA
 from paper_table import PAPER_RANGES
+from search_steps import space_of
 from torch import Tensor
 
 from hba.errors import SettingsError
@@ -28,10 +29,6 @@ DROPOUT = Hyperparameter("dropout.fc", 0.0, 0.95, 0.05)
 DECAY = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
 COUNT = Hyperparameter("mine.count", 0, 4, 1, whole=True)
 TUNED = (DROPOUT, DECAY, COUNT)
-
-
-def space_of(*names: str, copies: int = 2, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
-    return SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities)
 
 
 def lower_and_upper(space: SearchSpace, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -71,7 +68,7 @@ def test_columns_are_named_by_operation_copy_and_kind() -> None:
                 expected.append((f"{name}.{copy}.probability", (0.0, 1.0)))
                 expected += [(f"{name}.{copy}.magnitude", bounds)] if bounds else []
         assert list(zip(space.names, space.ranges, strict=True)) == expected
-    space = space_of("Invert", "Rotate", "Cutout", count_probabilities=(0.25, 0.5, 0.25))
+    space = space_of("Invert", "Rotate", "Cutout", copies=2, count_probabilities=(0.25, 0.5, 0.25))
     columns = space.slot_columns(torch.device("cpu"))
     assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2]
     assert columns.signed.tolist() == [False, False, True, True, False, False]

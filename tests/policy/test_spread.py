@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from random_inputs import seeded
 from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import norm
@@ -24,10 +25,6 @@ N_DRAWS = 30_000
 SIGMAS = 5.0
 COUNTED = search_space(searches_count=True)
 ROTATE = SearchSpace((OPERATIONS["Rotate"],), copies=1, count_probabilities=(0.0, 1.0))
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def row_of(space: SearchSpace, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from documents import text_of
+from random_inputs import seeded
 from torch import Tensor, nn
 
 import hba
@@ -71,14 +72,10 @@ def test_one_of_ones_own_can_be_tuned_by_name() -> None:
         groups.check_tune(["min"])
 
 
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() -> None:
     n, rates, values = 100_000, (0.1, 0.4, 0.75), (-1.5, 0.2, 3.0)
     images = torch.tensor(values)[:, None, None, None].expand(-1, 2, 500, n // 1000)
-    result = input_dropout(images, seeded(), rate=torch.tensor(rates)).double().flatten(1).numpy()
+    result = input_dropout(images, seeded(0), rate=torch.tensor(rates)).double().flatten(1).numpy()
     for image, value, rate in zip(result, values, rates, strict=True):
         deviation = abs(value) * (rate / (1 - rate)) ** 0.5
         np.testing.assert_allclose(image.mean(), value, atol=5 * deviation / n**0.5)
