@@ -79,8 +79,14 @@ SITES: dict[str, list[str]] = {
         "on_input",
         *[f"layer{stage}.after_{block}" for stage, n in ((1, 3), (2, 4), (3, 6), (4, 3)) for block in range(n)],
     ],
+    "alexnet-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 6)], "after_fc1", "after_fc2"],
+    "vgg-16-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 14)], "after_fc1", "after_fc2"],
+    "simple-cnn": ["on_input", "after_conv1", "after_conv2", "after_fc1"],
+    "mlp": ["on_input", "after_fc1", "after_fc2"],
 }
-"""Of WRN-d-k as many as blocks, (d - 4) / 2; of ResNets one for each block and one for the input."""
+"""Of WRN-d-k as many as blocks, (d - 4) / 2; of ResNets one for each block and one for the input; 8, 16, 4 and 3 of the
+last ones (Delta-STN, 5.1 and 5.2).
+"""
 
 
 @each("name", SITES)
@@ -90,5 +96,6 @@ def test_dropout_stands_where_the_papers_have_it(name: str) -> None:
     found = {site: layer for site, layer in network.named_modules() if isinstance(layer, DROPOUTS)}
     assert list(found) == SITES[name]
     assert {layer.p for layer in found.values()} == {0.0}
-    # Channels in networks like Delta-STN's, single activations in wide ResNets.
-    assert {type(layer) for layer in found.values()} == {nn.Dropout if name.startswith("wrn") else nn.Dropout2d}
+    # Channels of Delta-STN's convolutions, single activations behind linear layers and in wide ResNets.
+    of_maps = nn.Dropout if name.startswith(("wrn", "mlp")) else nn.Dropout2d
+    assert [type(layer) for layer in found.values()] == [nn.Dropout if "fc" in site else of_maps for site in found]

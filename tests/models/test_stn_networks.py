@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from hba.models import build_model, find_model
 
-DROPOUTS = (nn.Dropout, nn.Dropout2d)
 SMALL = ("alexnet-stn-4", "vgg-16-stn-2", "simple-cnn-4", "mlp-16")
 
 
@@ -30,27 +29,6 @@ def test_alexnet_has_as_many_parameters_as_the_authors() -> None:
     assert n_parameters("alexnet-stn", 3, 32) == 23_272_266
     convolutions = conv(3, 64) + conv(64, 192) + conv(192, 384) + conv(384, 256) + conv(256, 256)
     assert convolutions + linear(4 * 256, 4096) + linear(4096, 4096) + linear(4096, 10) == 23_272_266
-
-
-SITES = {
-    "alexnet-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 6)], "after_fc1", "after_fc2"],
-    "vgg-16-stn": ["on_input", *[f"after_conv{n}" for n in range(1, 14)], "after_fc1", "after_fc2"],
-    "simple-cnn": ["on_input", "after_conv1", "after_conv2", "after_fc1"],
-    "mlp": ["on_input", "after_fc1", "after_fc2"],
-}
-"""8, 16, 4 and 3 of them (Delta-STN, 5.1 and 5.2)."""
-
-
-@each("name", SITES)
-def test_dropout_stands_where_delta_stn_tunes_it(name: str) -> None:
-    with torch.device("meta"):
-        network = find_model(name)(10)
-    found = {site: layer for site, layer in network.named_modules() if isinstance(layer, DROPOUTS)}
-    assert list(found) == SITES[name]
-    for site, layer in found.items():
-        whole_channels = name != "mlp" and "fc" not in site
-        assert type(layer) is (nn.Dropout2d if whole_channels else nn.Dropout)
-        assert layer.p == 0
 
 
 def images(size: int = 32, n: int = 3) -> Tensor:
