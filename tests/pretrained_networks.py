@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 NAME = "resnet10t"
 MODEL = f"timm:{NAME}"
 CLASSES_THERE = 7
+HEAD = {"fc.weight", "fc.bias"}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet, as timm's configuration of the network has it."""
 SETTINGS: dict[str, Any] = {
@@ -32,6 +33,16 @@ def pretrained(n_classes: int = CLASSES_THERE, seed: int = 9, name: str = NAME) 
                 layer.running_mean.normal_(0, 0.1)
                 layer.running_var.uniform_(0.5, 1.5)
     return network
+
+
+def names_that_differ(network: nn.Module, other: nn.Module) -> set[str]:
+    """Of weights and statistics that are not the same to the last bit."""
+    theirs = other.state_dict()
+    return {
+        name
+        for name, one in network.state_dict().items()
+        if one.shape != theirs[name].shape or not torch.equal(one, theirs[name])
+    }
 
 
 def weights_file(folder: Path, network: nn.Module | None = None) -> Path:

@@ -10,7 +10,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from each import each
-from pretrained_networks import CLASSES_THERE, MODEL, NAME, pretrained, weights_file
+from pretrained_networks import CLASSES_THERE, HEAD, MODEL, NAME, names_that_differ, pretrained, weights_file
 from safetensors.torch import save_file
 from torch import nn
 
@@ -21,18 +21,6 @@ from hba.models.timm_networks import freeze
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
     return build_model(model, n_classes, seed, 32, Start.of(model, str(source)))
-
-
-def names_that_differ(network: nn.Module, other: nn.Module) -> set[str]:
-    theirs = other.state_dict()
-    return {
-        name
-        for name, one in network.state_dict().items()
-        if one.shape != theirs[name].shape or not torch.equal(one, theirs[name])
-    }
-
-
-HEAD = {"fc.weight", "fc.bias"}
 
 
 def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_the_seed(tmp_path: Path) -> None:

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pretrained_networks import MEAN, SETTINGS, STD, pretrained, weights_file
+from pretrained_networks import HEAD, MEAN, SETTINGS, STD, names_that_differ, pretrained, weights_file
 from search_problems import StopAfter, small_data, small_images
-from torch import nn
 
 import hba
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.context import ImageSearchContext
 
-HEAD = {"fc.weight", "fc.bias"}
 OF_LAYER4 = {name for name in pretrained().state_dict() if name.startswith("layer4")}
 
 
@@ -29,19 +27,9 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return weights_file(tmp_path_factory.mktemp("weights"))
 
 
-def moved(network: nn.Module) -> set[str]:
-    """Names of weights and statistics that are not those of the file to the last bit, the head's among them."""
-    before = pretrained().state_dict()
-    return {
-        name
-        for name, one in network.state_dict().items()
-        if before[name].shape != one.shape or not torch.equal(before[name], one)
-    }
-
-
 @pytest.mark.parametrize(("freeze", "expected"), [("all-but-head", HEAD), ("none", set(pretrained().state_dict()))])
 def test_only_what_is_not_frozen_differs_after_a_search(freeze: Any, expected: set[str], weights: Path) -> None:
-    assert moved(run(weights, freeze=freeze, epochs=1).network) == expected
+    assert names_that_differ(run(weights, freeze=freeze, epochs=1).network, pretrained()) == expected
 
 
 def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that_is_asked_for(weights: Path) -> None:
@@ -70,7 +58,7 @@ def test_a_stopped_search_ends_as_one_that_was_not(weights: Path, tmp_path: Path
     assert whole.schedule is not None
     assert np.array_equal(result.schedule.values, whole.schedule.values)
     assert all(torch.equal(one, whole.network.state_dict()[name]) for name, one in result.network.state_dict().items())
-    assert moved(result.network) == OF_LAYER4 | HEAD
+    assert names_that_differ(result.network, pretrained()) == OF_LAYER4 | HEAD
     sha = sha256(weights.read_bytes()).hexdigest()
     assert result.schedule.provenance["pretrained"] == {"sha256": sha, "mean": MEAN, "std": STD}
     assert any(sha[:12] in note for note in result.notes)
