@@ -20,7 +20,7 @@ from image_sets.runs import folder_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MINUTES, N_COPIES, N_COLORS = 20, 6, 160
+MINUTES, N_COPIES, N_COLORS = 5, 6, 160
 STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
