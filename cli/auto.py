@@ -54,14 +54,14 @@ def auto(data: str | None, out: Path | None, **options: Any) -> None:
     """Find the best augmentation for DATA within a time, test it, and train a network with it.
 
     \b
-      hba auto                          digits, an example of one minute
+      hba auto                          digits, an example of 90 seconds
       hba auto photos/                  20 minutes on a CPU, 10 on a GPU
       hba auto photos/ --budget 1h      longer trainings, larger images, more seeds
 
     DATA is as for `hba search`, usually a folder DIR/<class>/*.jpg, or DIR/train/<class>/* with optional DIR/val and
     DIR/test. The network, image size, epochs and seeds are chosen to fit into the time, unless you set them. hba
-    searches a policy, compares whole trainings with it, with recipes that people choose by hand, with RandAugment and
-    without augmentation on validation images, and measures the best one on test images.
+    searches a policy (with ten minutes or more), compares whole trainings with it, with recipes that people choose by
+    hand, with RandAugment and without augmentation on validation images, and measures the best one on test images.
 
     Ctrl-C ends the current step and answers from the results so far. If the process is killed, --resume continues.
     """

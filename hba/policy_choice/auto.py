@@ -87,10 +87,10 @@ def auto(
 ) -> AutoResult:
     """Find an augmentation, test it, and train a network with it, within a time budget.
 
-    It looks at the images, and plans network, image size and epochs to fit the budget. Then it searches for a policy
-    (`hba.search`), compares whole trainings with this policy, with recipes, with RandAugment and without augmentation
-    on validation images, chooses the best, and measures it on test images next to none and RandAugment
-    (`hba.evaluate`). So the test images have no influence on the choice.
+    It plans networks, image sizes and epochs that fit the budget, and trains them to choose one. With ten minutes or
+    more, it searches for a policy (`hba.search`). It compares whole trainings with this policy, with recipes, with
+    RandAugment and without augmentation on validation images, chooses the best, and measures it on test images next to
+    none and RandAugment (`hba.evaluate`). So the test images have no influence on the choice.
 
     data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
     of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
