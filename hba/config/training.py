@@ -15,16 +15,7 @@ from hba.data.images import Colors
 from hba.errors import SettingsError
 from hba.hypernet.sharing import SHARING
 from hba.models import Start, find_model
-from hba.models.timm_networks import (
-    ALL_BUT_HEAD,
-    AND_STATISTICS,
-    LITE,
-    NOTHING,
-    PREFIX,
-    TIMM,
-    has_pretrained_weights,
-    timm_config,
-)
+from hba.models.timm_networks import ALL_BUT_HEAD, AND_STATISTICS, LITE, NOTHING, PREFIX, TIMM, timm_config
 from hba.preprocessing import BASELINES, PHOTOGRAPHS, PHOTOGRAPHS_SIDE, STORED_PER_SIDE, Baseline
 from hba.regularization.groups import AUGMENTATION, check_tune
 from hba.utils.devices import check_device_name
@@ -176,7 +167,7 @@ class TrainingConfig(DataConfig):
             if self.freeze != NOTHING or self.standardize_by == "network":
                 idle = "freeze" if self.freeze != NOTHING else "standardize_by network"
                 raise SettingsError(f"{idle} has no effect without pretrained weights; give pretrained, or omit it")
-        elif not has_pretrained_weights(self.model):
+        elif not self.model.startswith((PREFIX, LITE)):
             raise SettingsError(f"pretrained needs the model {LITE}, or {PREFIX}NAME, got {self.model!r}")
         if self.learning_rate_warm_up_epochs >= self.epochs:
             got = f"got {self.learning_rate_warm_up_epochs} of {self.epochs}"

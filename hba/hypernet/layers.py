@@ -207,7 +207,8 @@ def can_be_replaced(layer: nn.Module) -> bool:
         return layer.affine
     kind = next(kind for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear) if isinstance(layer, kind))
     methods = ("forward", "_conv_forward") if kind is nn.Conv2d else ("forward",)
-    if any(getattr(type(layer), method) is not getattr(kind, method) for method in methods):
+    own = getattr(layer, "computes_as", type(layer))
+    if any(getattr(own, method) is not getattr(kind, method) for method in methods):
         return False
     return all(name in ("weight", "bias") for name, _ in layer.named_parameters())
 

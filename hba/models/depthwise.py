@@ -19,6 +19,9 @@ LARGEST_MAP = 8
 class SmallMapConv2d(nn.Conv2d):
     """A depthwise convolution with stride 1; the same numbers as nn.Conv2d, up to rounding."""
 
+    computes_as = nn.Conv2d
+    """A hyper-layer can replace either."""
+
     def forward(self, input: Tensor) -> Tensor:
         is_slow = input.device.type == "cpu" and input.shape[-1] <= LARGEST_MAP and self.weight.requires_grad
         if is_slow and self.training and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):

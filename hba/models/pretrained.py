@@ -34,7 +34,7 @@ def usable_networks(device_type: str, say: Callable[[str], None], *, may_downloa
             if not is_reachable:
                 continue
             try:
-                say(f"Downloading the weights of {model}, {download_size(model) / 1e6:.0f} MB")
+                say(words_of_download(model))
             except Exception as error:
                 # Without a network, a proxy or the hub, this raises errors of many kinds.
                 say(f"No pretrained weights can be downloaded ({reason_of(error)}), so those on this machine are used")
@@ -53,6 +53,10 @@ def weights_at_hand(model: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
     return model == LITE or isinstance(try_to_load_from_cache(*_place(model)), str)
+
+
+def words_of_download(model: str) -> str:
+    return f"Downloading the weights of {model}, {download_size(model) / 1e6:.0f} MB"
 
 
 def download_size(model: str) -> int:

@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from hba.errors import RunError, SettingsError
 from hba.models.depthwise import with_fast_small_maps
 from hba.utils.files import reason_of
+from hba.utils.seeding import default_generators
 from hba.utils.text import first_of
 
 PREFIX = "timm:"
@@ -34,11 +35,6 @@ INSIDE = ("state_dict", "model")
 """Keys under which training programs put a state dict into a checkpoint."""
 
 Weights = Mapping[str, Tensor]
-
-
-def has_pretrained_weights(model: str) -> bool:
-    """Whether the named model may have pretrained weights: it is one of timm's."""
-    return model == LITE or model.startswith(PREFIX)
 
 
 def _name_in_timm(model: str) -> str:
@@ -86,7 +82,6 @@ def timm_config(name: str) -> Any:
     return dataclasses.replace(found, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3) if name == LITE else found
 
 
-@lru_cache(maxsize=1)
 def _lite_weights() -> Weights:
     """The weights in LITE's package, which have other names, but the order and the shapes of timm's network."""
     import timm
@@ -114,8 +109,13 @@ def _read(model: str, source: str) -> tuple[Weights, str]:
         raise SettingsError(f"{text}; pretrained needs {kinds}") from None
 
 
+@lru_cache(maxsize=1)
+@default_generators(torch.device("cpu"))
 def _read_from_timm(model: str) -> tuple[Weights, str]:
-    """The weights that are installed or downloaded, and a hash of their names and values."""
+    """The weights that are installed or downloaded, and a hash of their names and values.
+
+    Initial weights that timm draws do not change the generators, from which a new head is drawn.
+    """
     import timm
 
     weights = _lite_weights() if model == LITE else timm.create_model(_name_in_timm(model), True).state_dict()
@@ -179,15 +179,9 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     heads: names of the head's layers. A frozen BatchNorm normalizes by its running statistics and keeps them, also in
     training. SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
     """
-    part = what.removesuffix(AND_STATISTICS)
-    for layer in network.modules():
-        if what != part and isinstance(layer, _BatchNorm):
-            layer.register_forward_pre_hook(_evaluates)
-    if part == NOTHING:
-        return
-    head = _of(heads, dict(network.named_parameters()))
-    frozen = [name for name, _ in network.named_parameters() if name not in head]
-    if part != ALL_BUT_HEAD:
+    part, head = what.removesuffix(AND_STATISTICS), _of(heads, dict(network.named_parameters()))
+    frozen = [name for name, _ in network.named_parameters() if name not in head and part != NOTHING]
+    if part not in (NOTHING, ALL_BUT_HEAD):
         groups = _groups(network)
         if int(part) >= len(groups):
             rule = f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers of this"
@@ -196,8 +190,8 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
     for layer in network.modules():
-        if isinstance(layer, _BatchNorm):
-            layer.register_forward_pre_hook(_keep_statistics)
+        if isinstance(layer, _BatchNorm) and (what != part or (layer.affine and not layer.weight.requires_grad)):
+            layer.register_forward_pre_hook(_evaluates)
 
 
 def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
@@ -222,12 +216,6 @@ def layout_of(model: str) -> tuple[bool, int]:
     with torch.device("meta"):
         network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
     return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(_groups(network))
-
-
-def _keep_statistics(layer: nn.Module, inputs: Any) -> None:
-    """Forward pre-hook of a BatchNorm, which sets eval mode while its weight is frozen."""
-    if isinstance(layer.weight, nn.Parameter) and not layer.weight.requires_grad:
-        layer.eval()
 
 
 def _evaluates(layer: nn.Module, inputs: Any) -> None:
@@ -266,16 +254,12 @@ class Start:
         load_weights(network, self.read(), heads, self.source)
         freeze(network, self.frozen, heads)
 
-    @property
-    def where(self) -> str:
-        return self.source if self.source != TIMM else "those of its package" if self.model == LITE else "those of timm"
-
     def note(self, network: nn.Module) -> str:
         """One sentence on a network with these weights: where they are from, and what is frozen."""
-        parameters = list(network.parameters())
+        parameters, where = list(network.parameters()), f"those of {'its package' if self.model == LITE else TIMM}"
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
-            f"Pretrained weights: {self.where} (SHA-256 "
-            f"{self.sha256[:12]}...); a head that does not fit is new, and the seed decides it; "
+            f"Pretrained weights: {where if self.source == TIMM else self.source} (SHA-256 {self.sha256[:12]}...); "
+            f"a head that does not fit is new, and the seed decides it; "
             f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

@@ -16,7 +16,7 @@ from torch import nn
 
 from hba.errors import SettingsError
 from hba.models import Start, build_model, find_model
-from hba.models.timm_networks import freeze
+from hba.models.timm_networks import _read_from_timm, freeze
 
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
@@ -76,6 +76,7 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
         return network
 
     given = create(NAME)
+    _read_from_timm.cache_clear()
     monkeypatch.setattr(timm, "create_model", download)
     network = build_model(f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm"))
     assert (f"{NAME}.c3_in1k", True) in asked
@@ -84,6 +85,7 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
     with torch.no_grad():
         given.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
     assert len(hashes) == 1
+    _read_from_timm.cache_clear()
     assert Start.of(MODEL, "timm").sha256 not in hashes
 
 
