@@ -67,7 +67,12 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
     return found.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 
-def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logits times the factor in TEMPERATURES that gives the lowest mean loss."""
+def calibration(logits: Tensor, labels: Tensor) -> Tensor:
+    """The factor in TEMPERATURES by which logits have the lowest mean loss."""
     losses = torch.stack([losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)])
-    return logits * TEMPERATURES.to(logits)[losses.argmin()]
+    return TEMPERATURES.to(logits)[losses.argmin()]
+
+
+def calibrated(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits times their calibration."""
+    return logits * calibration(logits, labels)

@@ -196,11 +196,12 @@ def contest_data(
         return EvaluationData(data.name, data.class_names, train, val), [None]
     images = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
     first = len(train) if has_own_val else 0
-    labels, kind = images.labels[first:].numpy(), KFold if is_multi_label(images.labels) else StratifiedKFold
+    labels = images.labels[first:].numpy()
+    most = len(labels) if is_multi_label(images.labels) else int(np.bincount(labels).max())
+    kind = KFold if is_multi_label(images.labels) or most < 2 else StratifiedKFold
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
-        most = len(labels) if kind is KFold else int(np.bincount(labels).max())
         n_folds = max(2, min(N_VAL_FOLDS if has_own_val else N_FOLDS, most))
         parts = kind(n_folds, shuffle=True, random_state=0).split(labels, labels)
         folds = [first + torch.from_numpy(held_out) for _, held_out in parts]

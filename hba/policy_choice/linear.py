@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.algorithms.race_measures import calibrated
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
@@ -66,7 +65,7 @@ class LinearLayer:
         found = torch.from_numpy(self.layer.decision_function(features)).float()
         if self.is_multi_label:
             return found
-        found = torch.stack([-found, found], dim=1) if found.ndim == 1 else found
+        found = torch.stack([-found, found], dim=1)[:, -len(self.layer.classes_) :] if found.ndim == 1 else found
         scores = torch.full((len(found), self.n_classes), UNKNOWN)
         scores[:, torch.from_numpy(self.layer.classes_)] = found
         return scores
@@ -75,14 +74,13 @@ class LinearLayer:
 def cross_validated(
     features: np.ndarray, labels: Tensor, folds: Sequence[Tensor], n_classes: int
 ) -> tuple[Tensor, Tensor]:
-    """Calibrated scores of the images in all folds, by layers that were fitted without theirs, and their labels."""
+    """Scores of the images in all folds, by layers that were fitted without theirs, and their labels."""
     scores = []
     for fold in folds:
         others = torch.ones(len(labels), dtype=torch.bool)
         others[fold] = False
         scores.append(LinearLayer(features[others.numpy()], labels[others], n_classes).scores(features[fold.numpy()]))
-    of_all = torch.cat([labels[fold] for fold in folds])
-    return calibrated(torch.cat(scores), of_all), of_all
+    return torch.cat(scores), torch.cat([labels[fold] for fold in folds])
 
 
 def tested(network: FrozenFeatures, data: EvaluationData) -> dict[str, float]:

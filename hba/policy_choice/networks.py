@@ -9,20 +9,23 @@ weights are trained whatever the linear layers say, because these say nothing ab
 trainings look better than they are: strong ones gain more from it.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hba.algorithms.race_measures import gaps_of, moved_by
+from hba.algorithms.race_measures import calibration, gaps_of, moved_by
 from hba.data.images import EvaluationData, LabelledImages
+from hba.executors.executor import Executor, Results, Shared, Tensors
 from hba.operations import Operation
 from hba.policy_choice.contest import Entry, Outcome, train_and_compare
 from hba.policy_choice.linear import FrozenFeatures, LinearLayer, cross_validated
 from hba.policy_choice.record import Candidate, LinearResult
+from hba.policy_evaluation.evaluation import data_of_tensors, shared_data
 from hba.policy_search.training_size import PRETRAINED_SIDES
 from hba.training.criterion import error_share
 
@@ -93,12 +96,10 @@ def linear_gaps(
     device: torch.device,
 ) -> dict[str, tuple[float, float]]:
     """For each symmetry, the share of what a linear layer has learned that moving the images of a fold costs, and its
-    standard error, as in a race.
+    standard error, as in a race; nothing if it has learned nothing.
     """
-    network, others = (
-        FrozenFeatures(result.model, result.source, result.side, device),
-        torch.ones(len(images), dtype=torch.bool),
-    )
+    network = FrozenFeatures(result.model, result.source, result.side, device)
+    others = torch.ones(len(images), dtype=torch.bool)
     others[fold] = False
     kept, held_out = (LabelledImages(images.images[one], images.labels[one]) for one in (others, fold))
     layer = LinearLayer(network.of(kept), kept.labels, n_classes)
@@ -106,20 +107,35 @@ def linear_gaps(
     def scores(move: Operation | None) -> Tensor:
         return layer.scores(network.of(held_out) if move is None else network.of(held_out, partial(moved_by, move)))
 
-    gaps = gaps_of(scores(None), held_out.labels, (scores(move) for move in moves))
-    return {move.name: (gap, error) for move, (gap, error) in zip(moves, gaps.tolist(), strict=True)}
+    unmoved = scores(None)
+    factor = calibration(unmoved, held_out.labels)
+    gaps = gaps_of(factor * unmoved, held_out.labels, (factor * scores(move) for move in moves)).tolist()
+    return {move.name: (gap, error) for move, (gap, error) in zip(moves, gaps, strict=True) if math.isfinite(gap)}
 
 
 class Trial(NamedTuple):
-    """A training of a candidate on its own images, which `device` takes."""
+    """A training of a candidate, and the number of its images among those that are shared."""
 
     entry: Entry
-    images: EvaluationData
+    place: int
     device: torch.device
 
 
-def train_candidate(trial: Trial, shared: None, on_step: Callable[[], None]) -> tuple[Outcome, float]:
-    """Train a candidate in any process. Returns its outcome, and the seconds that the training took."""
-    began = time.monotonic()
-    outcome = train_and_compare(trial.entry, trial.images.to(trial.device), on_step)
+def train_candidates(
+    entries: Sequence[tuple[Entry, EvaluationData]], executor: Executor, on_step: Callable[[], None]
+) -> Results:
+    """Train candidates, each on its own images. Yields the number, outcome and seconds of each, as they end."""
+    parts = [shared_data(executor, images) for _, images in entries]
+    tensors = tuple(tensor for part in parts for tensor in part.tensors)
+    shared = Shared([part.value for part in parts], tensors, lambda *both: both)
+    trials = [Trial(entry, place, executor.device) for place, (entry, _) in enumerate(entries)]
+    return executor.run(_train_candidate, trials, shared, on_step)
+
+
+def _train_candidate(
+    trial: Trial, shared: tuple[Sequence[Any], Tensors], on_step: Callable[[], None]
+) -> tuple[Outcome, float]:
+    values, tensors, place, began = *shared, trial.place, time.monotonic()
+    data = data_of_tensors(values[place], tensors[4 * place : 4 * place + 4]) if tensors else values[place]
+    outcome = train_and_compare(trial.entry, data.to(trial.device), on_step)
     return outcome, time.monotonic() - began

@@ -13,25 +13,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hba.algorithms import Race
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_evaluation_data, load_search_data
 from hba.errors import DataError, DivergedError, HbaError, RunError
-from hba.executors.executor import SerialExecutor, Shared
+from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
 from hba.operations.operation import SYMMETRY
 from hba.policy.spaces import SPACES
+from hba.policy_choice import networks
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
 from hba.policy_choice.contest import DIGITS, FIRST_SEED, N_FOLDS, Contest, Entry, Outcome, contest_data, train_seed
 from hba.policy_choice.linear import FrozenFeatures, tested
-from hba.policy_choice.networks import Folds, Trial, linear_gaps, linear_results, pretrained, to_train, train_candidate
 from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_OF_PHASE, SECONDS_TO_TUNE, Extent, counts_of
 from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord
 from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
 from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
-from hba.policy_search.config import SearchConfig, from_config
+from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.search import custom_components, search
 from hba.policy_search.trainer import SAVE_EVERY_SECONDS
 from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
@@ -72,7 +73,7 @@ class AutoRun:
         datasets: tuple[AnyDataset, AnyDataset] | None = None,
     ) -> None:
         self.folder, self.record, self.callback, self.own, self.cluster = folder, record, callback, own, cluster
-        self.datasets = datasets
+        self.datasets, self._images = datasets, dict[Any, tuple[EvaluationData, Sequence[Tensor | None]]]()
         self._began, self._spent, self._lock = time.monotonic(), record.spent, threading.Lock()
         trainings = self.extent.trainings(record.n_jobs)
         self.phases = Phases(callback, {name: n * record.training_seconds for name, n in trainings.items()})
@@ -142,21 +143,22 @@ class AutoRun:
 
     def choose_network(self) -> None:
         """Choose among the candidates by trainings with RandAugment, and take over the settings of the best."""
-        record = self.record
-        if not record.candidates:
+        candidates, outcomes = self.record.candidates, dict[int, Outcome]()
+        if not candidates:
             return
-        device, numbers = find_device(record.settings.get("device", "auto")), [*range(len(record.candidates))]
-        outcomes = dict[int, Outcome]()
+        numbers = [*range(len(candidates))]
         try:
-            if not record.linear and pretrained(record.candidates):
-                self._measure_linear_layers(device)
-            numbers = to_train(record.candidates, self.record.linear, self.extent.networks)
-            names = "; ".join(record.candidates[number].name for number in numbers)
+            if not self.record.linear and networks.pretrained(candidates):
+                self._measure_linear_layers(find_device(self.record.settings.get("device", "auto")))
+            numbers = networks.to_train(candidates, self.record.linear, self.extent.networks)
+            names = "; ".join(candidates[number].name for number in numbers)
             self.callback.said(f"Networks on validation images: {names}")
-            if missing := [one for one in numbers if record.candidates[one].loss is None]:
+            if missing := [one for one in numbers if candidates[one].loss is None]:
                 self._train_candidates(missing, outcomes)
-        finally:
+        except KeyboardInterrupt:
             self._take_network(numbers, outcomes)
+            raise
+        self._take_network(numbers, outcomes)
 
     def _take_network(self, numbers: Sequence[int], outcomes: Mapping[int, Outcome]) -> None:
         """Take over the settings of the candidate with the lowest loss; of the first one if none was trained."""
@@ -176,9 +178,9 @@ class AutoRun:
         if best in outcomes:
             # The contest need not repeat this training.
             Contest.begun([RANDAUGMENT], self.folder / CONTEST_NAME).add(RANDAUGMENT, 0, outcomes[best])
-        settings = {**self.record.settings, **one.settings, "epochs": epochs}
-        self.note(network=best, settings=settings, n_images=one.n_images, training_seconds=max(seconds, 1e-3))
-        self.note(plan=(*self.record.plan, *one.reasons))
+        self._images.clear()
+        used, plan = {**self.record.settings, **one.settings, "epochs": epochs}, (*self.record.plan, *one.reasons)
+        self.note(network=best, settings=used, n_images=one.n_images, training_seconds=max(seconds, 1e-3), plan=plan)
         self.callback.said(f"Network: {one.name}, {counted(epochs, 'epoch')} ({self._clock()})")
 
     def _share_of_epochs(self, seconds: float) -> float:
@@ -189,7 +191,7 @@ class AutoRun:
 
     def _train_candidates(self, numbers: Sequence[int], outcomes: dict[int, Outcome]) -> None:
         """Train these candidates with RandAugment, and store what each has reached, also in `outcomes`."""
-        folder, trials, n_steps, schedule = self.folder / CONTEST_FOLDER, list[Trial](), 0, RECIPES[RANDAUGMENT].make()
+        entries, n_steps, schedule = list[tuple[Entry, EvaluationData]](), 0, RECIPES[RANDAUGMENT].make()
         executor = executor_for(self.record.settings.get("device", "auto"), min(self.record.n_jobs, len(numbers)), None)
         for number in numbers:
             one = self.record.candidates[number]
@@ -197,16 +199,12 @@ class AutoRun:
             config = self._config_of(settings, one.n_images)
             images, (held_out, *_) = self._images_of_contest(settings)
             (row,) = row_configs({one.name: schedule}, schedule, config, None, config.network_start())
-            identity = (f"candidate {number}", row.definition, images.train.fingerprint(), str(executor.n_threads))
-            checkpoint = TrainCheckpoint((folder / TRAININGS_NAME).absolute(), identity)
             # The first of the contest, which may so use the training of the chosen network.
-            trials.append(Trial(Entry(row, FIRST_SEED, held_out, checkpoint), images, executor.device))
+            entries.append((Entry(row, FIRST_SEED, held_out, TrainCheckpoint()), images))
             n_steps += config.epochs * max(1, int(CONTEST_SHARE * len(images.train)) // config.batch_size)
-        folder.mkdir(exist_ok=True)
-        on_step = self.phases.stepper(NETWORK, n_steps)
-        with contextlib.closing(executor.run(train_candidate, trials, Shared(), on_step)) as ended:
+        ended = networks.train_candidates(entries, executor, self.phases.stepper(NETWORK, n_steps))
+        with contextlib.closing(ended):
             for place, (outcome, took) in ended:
-                trials[place].entry.checkpoint.remove()
                 done, candidates = numbers[place], [*self.record.candidates]
                 reached = {"loss": round(float(np.mean(outcome.losses)), DIGITS), "error_percent": outcome.error}
                 candidates[done] = candidates[done].model_copy(update={**reached, "took": round(took, 1)})
@@ -215,23 +213,23 @@ class AutoRun:
 
     def _measure_linear_layers(self, device: torch.device) -> None:
         """Measure linear layers on frozen features, and symmetries on them if no policy is searched."""
-        record, known = self.record, pretrained(self.record.candidates)
+        record, known = self.record, networks.pretrained(self.record.candidates)
 
-        def images_of(side: int) -> tuple[LabelledImages, Folds, int]:
+        def images_of(side: int) -> tuple[LabelledImages, networks.Folds, int]:
             data, folds = self._images_of_contest({**record.settings, **known[0].settings, "image_size": side})
-            # Images with a validation split of their own have no folds.
             images: Any = data.train
+            # Images with a validation split of their own have no folds.
             parts = [torch.arange(len(images))[::N_FOLDS] if one is None else one for one in folds]
             return images, parts, len(data.class_names)
 
-        self.note(linear=tuple(linear_results(known, images_of, device, LINEAR_SHARE * record.budget_seconds)))
+        self.note(linear=tuple(networks.linear_results(known, images_of, device, LINEAR_SHARE * record.budget_seconds)))
         best = self.record.best_linear
         assert best is not None
         self.callback.said(f"On validation images, {best.name} has {best.error_percent:.1f} % error ({self._clock()})")
         if not self.extent.is_searched:
             images, folds, n_classes = images_of(best.side)
             moves = [one for one in SPACES["recipe"].operations if one.stage == SYMMETRY]
-            self.note(symmetries=linear_gaps(best, images, folds[0], n_classes, moves, device))
+            self.note(symmetries=networks.linear_gaps(best, images, folds[0], n_classes, moves, device))
 
     def search(self) -> None:
         if not self.extent.is_searched:
@@ -242,10 +240,11 @@ class AutoRun:
         is_begun = (folder / CONFIG_NAME).exists()
         jobs = None if self.cluster else record.n_jobs
         how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
-        is_tuned = record.settings.get("tunes_strength", record.budget_seconds >= SECONDS_TO_TUNE)
+        of_race: dict[str, Any] = {"tunes_strength": record.budget_seconds >= SECONDS_TO_TUNE}
         # Layers that were trained on large images recognise little in small ones.
-        smaller = {"smaller": 1.0} if record.settings.get("pretrained") else {}
-        given = {} if is_begun else {**smaller, **record.settings, "tunes_strength": is_tuned}
+        of_race |= {"smaller": 1.0} if record.settings.get("pretrained") else {}
+        is_race = issubclass(SearchConfig.find_algorithm(flattened(record.settings)), Race)
+        given = {} if is_begun else {**(of_race if is_race else {}), **record.settings}
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
@@ -319,9 +318,8 @@ class AutoRun:
                             break
                 if seed == 0 and contest.missing(0):
                     done = [row for row in contest.rows if row not in contest.missing(0)]
-                    fewer = next(
-                        n for n in range(len(done), 0, -1) if {*rows_of_contest(found, n, record.symmetries)} <= {*done}
-                    )
+                    sizes = range(len(done), 0, -1)
+                    fewer = next(n for n in sizes if {*rows_of_contest(found, n, record.symmetries)} <= {*done})
                     left_out = f"The contest had no time for {', '.join(contest.missing(0))}"
                     self.callback.said(left_out)
                     self.note(extent=(fewer, *extent[1:]), notes=(*self.record.notes, left_out))
@@ -337,9 +335,13 @@ class AutoRun:
 
     def _images_of_contest(self, settings: Mapping[str, Any]) -> tuple[EvaluationData, Sequence[Tensor | None]]:
         config, trains_on_val = self._searched_with(settings), settings.get("train_size") is None
-        images = load_search_data(config, self.callback.images_read, self.datasets and self.datasets[0])
-        images = images.in_color() if self._own_network is None else images
-        return contest_data(images, has_own_val=self._has_own_val, trains_on_val=trains_on_val)
+        # To read photographs may take longer than to train on them.
+        key = config.side, config.train_size, config.val_size
+        if key not in self._images:
+            images = load_search_data(config, self.callback.images_read, self.datasets and self.datasets[0])
+            images = images.in_color() if self._own_network is None else images
+            self._images[key] = contest_data(images, has_own_val=self._has_own_val, trains_on_val=trains_on_val)
+        return self._images[key]
 
     @property
     def _has_own_val(self) -> bool:
@@ -380,7 +382,6 @@ class AutoRun:
                 callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
                 **given,
             )
-
         self._test_linear_layer()
 
     def _test_linear_layer(self) -> None:
@@ -388,8 +389,7 @@ class AutoRun:
         best = self.record.best_linear
         if best is None or best.test_percent is not None:
             return
-        settings = {**self.record.settings, "image_size": best.side}
-        config = self._config_of(settings, self.record.n_images)
+        config = self._config_of({**self.record.settings, "image_size": best.side}, self.record.n_images)
         data = load_evaluation_data(config, self.callback.images_read, self.datasets, with_val=config.with_val)
         found = tested(FrozenFeatures(best.model, best.source, best.side, data.train.device), data.in_color())
         self.note(linear=tuple(one.model_copy(update=found) if one == best else one for one in self.record.linear))

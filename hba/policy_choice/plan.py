@@ -1,5 +1,6 @@
 """The plan of a run: its time budget, and the size and number of its trainings."""
 
+import contextlib
 import math
 import shlex
 import time
@@ -19,7 +20,7 @@ from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
-from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
+from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks, weights_at_hand, words_of_download
 from hba.models.timm_networks import TIMM
 from hba.policy_choice.contest import MOST_LEFT
 from hba.policy_choice.record import CONTEST, NETWORK, SEARCH, TEST, AutoRecord, Candidate
@@ -117,6 +118,8 @@ def planned(
     given = resolved_data({**(EXAMPLE if data is None else {}), **given, "data": data or "digits"})
     # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
+    if is_random := source_of_weights(given.get("pretrained", TIMM)) is None:
+        given.pop("pretrained")
     device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=data is None)
     say(words)
@@ -126,22 +129,21 @@ def planned(
     for line in seen.sentences:
         say(line)
     n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
-    models = pretrained_models(given, own, device, say, may_download=budget > SERIAL_SECONDS)
+    may_download = budget > SERIAL_SECONDS
+    models = () if is_random or "model" in own else pretrained_models(given, device, say, may_download=may_download)
     extent = extent_of(budget, settings, models)
     trainings, start = sum(extent.trainings(n_jobs).values()), (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
         raise SettingsError(f"the budget must be longer than the start of processes, {start:.0f} s; give 5m, or more")
-    how = (seen, left / trainings, device, max(1, n_threads // n_jobs), sized(given, own, seen))
-    sizes = sizes_of(how, models, given)
-    for size in sizes:
-        check_memory(size.n_images, {**given, **size.settings})
+    of_network = sized(given, own, seen)
+    how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
+    sizes = in_memory(sizes_of(how, models, given), given, of_network)
     seconds, extent = max(size.seconds for size in sizes), extent._replace(networks=min(extent.networks, len(sizes)))
     least = start + seconds * sum(LEAST._replace(is_searched=extent.is_searched).trainings(n_jobs).values())
     if least > budget:
         text = f"these settings need at least {duration(least)}, but the budget is {duration(budget)}"
         raise SettingsError(f"{text}; give a longer one")
-    lines = [*([words_of_part(sizes[0], seen)] if "train_size" in given else [])]
-    lines += sizes[0].reasons if len(sizes) == 1 else [words_of_networks(sizes, extent)]
+    lines = [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
     lines.append(words_of_phases(extent, n_jobs, seconds))
     for line in lines:
         say(line)
@@ -166,27 +168,25 @@ def planned(
 def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str]) -> Extent:
     """The extent to plan with. models: pretrained networks to consider."""
     extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
-    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
+    # Who chooses an algorithm wants a search.
+    is_searched = extent.is_searched or "algorithm" in settings
+    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds), is_searched=is_searched)
     return extent if models else extent._replace(networks=1)
 
 
 def pretrained_models(
-    given: Mapping[str, Any],
-    own: Mapping[str, Any],
-    device: torch.device,
-    say: Callable[[str], None],
-    *,
-    may_download: bool,
+    given: Mapping[str, Any], device: torch.device, say: Callable[[str], None], *, may_download: bool
 ) -> tuple[str, ...]:
-    """Names of the pretrained networks to consider. None for the user's own network, if `pretrained` is none, or if
-    `model` names a network that has only random weights.
-    """
+    """Names of the pretrained networks to consider; none if `model` names a network that has only random weights."""
     source = source_of_weights(given.get("pretrained", TIMM))
-    if "model" in own or source is None:
-        return ()
     if "model" in given:
-        asked = "pretrained" in given or given["model"] in {*ON_CPU, *ON_GPU}
-        return (given["model"],) if asked else ()
+        if "pretrained" not in given and given["model"] not in {*ON_CPU, *ON_GPU}:
+            return ()
+        if source == TIMM and not weights_at_hand(given["model"]):
+            # If the hub cannot be reached, the first training tells why.
+            with contextlib.suppress(Exception):
+                say(words_of_download(given["model"]))
+        return (given["model"],)
     if source != TIMM:
         raise SettingsError("pretrained FILE needs the model whose weights it holds; give model too")
     return usable_networks(device.type, say, may_download=may_download)
@@ -234,13 +234,24 @@ def unset(data: str) -> dict[str, Any]:
     }
 
 
-def check_memory(n_images: int, used: Mapping[str, Any]) -> None:
-    """Raise SettingsError for images that would not be kept in memory."""
-    if used.get("stream") or 3 * n_images * used["image_size"] ** 2 > STREAM_ABOVE_BYTES:
+def in_memory(
+    sizes: Sequence[TrainingSize], given: Mapping[str, Any], of_network: Mapping[str, Any]
+) -> list[TrainingSize]:
+    """The sizes whose images can be kept in memory, completed by the given network and side of images.
+
+    of_network: what `sized` returns. Raises SettingsError if there are none.
+    """
+    kept, found = {name: given[name] for name in ("model", "image_size") if name in given}, list[TrainingSize]()
+    for one in sizes:
+        side = int(one.settings.get("image_size") or of_network["image_size"])
+        if not given.get("stream") and 3 * one.n_images * side**2 <= STREAM_ABOVE_BYTES:
+            found.append(one.model_copy(update={"settings": {**kept, **one.settings}}))
+    if not found:
         raise SettingsError(
-            f"hba auto keeps all images in memory, but {n_images:,} of {used['image_size']} pixels need more than "
-            f"{STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a smaller --image-size or --train-size"
+            f"hba auto keeps all images in memory, but {sizes[0].n_images:,} of {side} pixels need more than "
+            f"{STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a smaller --image-size or --train-size, and omit --stream"
         )
+    return found
 
 
 def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[str, Any]:
@@ -256,16 +267,12 @@ def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[
     return {**given, "model": type(network).__name__, "image_size": side, "network": network}
 
 
-def words_of_part(size: TrainingSize, seen: Look) -> str:
-    return f"{size.n_images:,} of the {seen.n_train:,} images for training and validation (--train-size)"
-
-
 def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
     found: dict[str, list[str]] = {}
     for size in sizes:
         weights = "pretrained" if "pretrained" in size.settings else "random weights"
-        sides = found.setdefault(f"{size.settings.get('model')} ({weights})", [])
-        sides += [one for one in [str(size.settings.get("image_size"))] if one not in sides]
+        sides = found.setdefault(f"{size.settings['model']} ({weights})", [])
+        sides += [one for one in [str(size.settings["image_size"])] if one not in sides]
     listed = "; ".join(f"{name} at {', '.join(sides)} pixels" for name, sides in found.items())
     return f"Networks to consider: {listed}; up to {extent.networks} of them are trained (--model, --image-size)"
 

@@ -34,7 +34,7 @@ class Candidate(TrainingSize, frozen=True):
     def name(self) -> str:
         """In words, such as `wrn-10-1 at 16 pixels (random weights)`."""
         how = f"pretrained{frozen_in_words(self.settings)}" if self.settings.get("pretrained") else "random weights"
-        return f"{self.settings.get('model')} at {self.settings.get('image_size')} pixels ({how})"
+        return f"{self.settings['model']} at {self.settings['image_size']} pixels ({how})"
 
 
 class LinearResult(pydantic.BaseModel, frozen=True):

@@ -126,7 +126,7 @@ def fine_tuning_sizes(
     timer, source = StepTimer(look, batch_size, device, n_threads, given), source_of_weights(given.get("pretrained"))
     largest = max(PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * look.side))
     sides = [given["image_size"]] if given.get("image_size") else [one for one in PRETRAINED_SIDES if one <= largest]
-    found, times = list[TrainingSize](), math.inf
+    found, times, problem = list[TrainingSize](), math.inf, None
     for model in models:
         of_model, of_pixel = list[list[TrainingSize]](), 0.0
         for side in sides:
@@ -138,7 +138,8 @@ def fine_tuning_sizes(
                 rung = Rung(model, side, further)
                 try:
                     cost = timer.seconds(rung)
-                except torch.OutOfMemoryError:
+                except (torch.OutOfMemoryError, SettingsError) as error:
+                    problem = error
                     break
                 of_pixel = cost / side**2
                 fitted = _fitted(look, cost, seconds, given, bounds)
@@ -147,12 +148,13 @@ def fine_tuning_sizes(
                 # A part of the images is used at the smallest side only.
                 elif not (of_model and fitted.sizes):
                     of_side.append(_size(rung, fitted, cost, "", look, timer, given))
-            if not of_side:
+            # Some networks take images of one size only.
+            if not of_side and not isinstance(problem, SettingsError):
                 break
-            of_model.append(of_side)
+            of_model += [of_side] * bool(of_side)
         found += [size for of_side in of_model[-MOST_SIDES:] for size in of_side]
     if not found:
-        raise too_short(times)
+        raise problem if isinstance(problem, SettingsError) and times == math.inf else too_short(times)
     return found
 
 
@@ -160,7 +162,7 @@ def ways_to_fine_tune(model: str, batch_size: int, given: Mapping[str, Any]) -> 
     """Settings of a gentle training and of a strong one. Given ones replace them, and equal ones are left out."""
     has_batch_norm, n_groups = layout_of(model)
     of_rate = math.sqrt(batch_size / FINE_TUNING_BATCH) * (1.0 if has_batch_norm else WITHOUT_BATCH_NORM)
-    frozen, found = str(int(FROZEN_SHARE * n_groups)) + AND_STATISTICS * has_batch_norm, []
+    frozen, found = str(int(FROZEN_SHARE * n_groups) or NOTHING) + AND_STATISTICS * has_batch_norm, []
     for rate, part in ((GENTLE_RATE, frozen), (STRONG_RATE, NOTHING)):
         own = {"pretrained": given["pretrained"], "freeze": part, "optimizer": "adamw"}
         if given.get("optimizer", "adamw") == "adamw":

@@ -27,14 +27,8 @@ def networks_table(auto: Mapping[str, Any]) -> Table | None:
         if one.get("loss") is not None:
             reached = [f"{one['loss']:.3f}", f"{one['error_percent']:.1f} %", f"{one['took']:.0f} s"]
         mark = " ✓" if number == chosen else ""
-        rows.append(
-            (
-                f"{settings.get('model')}{mark}",
-                *(str(settings.get(x)) for x in ("image_size", "epochs")),
-                weights,
-                *reached,
-            )
-        )
+        side, epochs = settings["image_size"], settings.get("epochs", auto["settings"].get("epochs"))
+        rows.append((f"{settings['model']}{mark}", str(side), str(epochs), weights, *reached))
     for one in auto.get("linear", ()):
         reached = [f"{one['error_percent']:.1f} %", f"{one['seconds']:.0f} s"]
         rows.append((one["model"], str(one["side"]), "-", "all frozen, a linear layer", "", *reached))

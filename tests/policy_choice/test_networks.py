@@ -10,13 +10,13 @@ from small_trainings import two_sides
 
 import hba
 from hba.data.images import LabelledImages
-from hba.errors import SettingsError
+from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model, pretrained, timm_networks
 from hba.models.timm_networks import LITE, TIMM
 from hba.operations import STAGED
 from hba.policy_choice.linear import LinearLayer, cross_validated
 from hba.policy_choice.networks import linear_gaps, to_train
-from hba.policy_choice.record import Candidate, LinearResult
+from hba.policy_choice.record import AutoRecord, Candidate, LinearResult
 
 CPU = torch.device("cpu")
 
@@ -58,14 +58,20 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
     assert [candidates[number].settings.get("freeze") for number in to_train(candidates, far, 4)[1:]] == 3 * ["none"]
 
 
-def test_frozen_features_tell_a_flip_that_exchanges_the_classes_from_one_that_does_not() -> None:
-    result = of_linear(32, 0.0)
-    images = two_sides(80, seed=0)
-    large = LabelledImages(images.images.repeat_interleave(4, 2).repeat_interleave(4, 3), images.labels)
+@pytest.mark.parametrize("n_of_class", [(40, 40), (100, 10)])
+def test_frozen_features_tell_a_flip_that_exchanges_the_classes_from_one_that_does_not(
+    n_of_class: tuple[int, int],
+) -> None:
+    """Also if one class is rare: scores of a linear layer are not logits."""
+    labels = torch.arange(2).repeat_interleave(torch.tensor(n_of_class))
+    images = torch.randint(60, 140, (len(labels), 3, 64, 64), generator=torch.Generator().manual_seed(2))
+    images[labels == 0, :, :, :32] += 60
+    images[labels == 1, :, :, 32:] += 60
+    sides = LabelledImages(images.to(torch.uint8), labels)
     moves = [STAGED["HorizontalFlip"], STAGED["VerticalFlip"]]
-    gaps = linear_gaps(result, large, torch.arange(40, 80), 2, moves, CPU)
-    assert gaps["HorizontalFlip"][0] > 0.5
-    assert abs(gaps["VerticalFlip"][0]) < 0.1
+    gaps = linear_gaps(of_linear(64, 0.0), sides, torch.arange(len(labels))[::2], 2, moves, CPU)
+    assert gaps["HorizontalFlip"][0] > 1
+    assert abs(gaps["VerticalFlip"][0]) < 0.2
 
 
 def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
@@ -74,6 +80,16 @@ def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
     network = build_model(LITE, 1000, 0, 64, start)
     own = timm_networks._lite_weights()
     assert all(torch.equal(one, network.state_dict()[name]) for name, one in own.items())
+
+
+def test_a_new_head_depends_on_the_seed_only_in_the_first_training_of_a_process_too() -> None:
+    start = Start.of(LITE, TIMM)
+    timm_networks._read_from_timm.cache_clear()
+    first, second, other = (
+        build_model(LITE, 3, seed, 64, start).state_dict()["classifier.weight"] for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
 
 
 def test_a_new_head_of_few_classes_begins_with_a_small_loss() -> None:
@@ -96,7 +112,7 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
     monkeypatch.setattr(pretrained, "download_size", out_of_reach)
     assert pretrained.usable_networks("cpu", said.append, may_download=True) == (LITE,)
     assert len(said) == 1
-    timm_networks._lite_weights.cache_clear()
+    timm_networks._read_from_timm.cache_clear()
     monkeypatch.setattr(timm_networks, "files", lambda package: tmp_path)
     with pytest.raises(SettingsError, match="efficientnet"):
         Start.of(LITE, TIMM)
@@ -107,11 +123,11 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
     assert len(said) == 3
 
 
-def short_run(folder: Path, callback: hba.AutoCallback | None = None) -> hba.AutoResult:
+def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: Any) -> hba.AutoResult:
     """A run that chooses between a network from random weights and the installed one."""
     train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
     how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 400.0, "jobs": 1}
-    return hba.auto((train, test), out=folder, callback=callback, **how)
+    return hba.auto((train, test), out=folder, callback=callback, **how, **given)
 
 
 @pytest.fixture(scope="module")
@@ -154,17 +170,36 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(run: hba.AutoResul
     assert torch.allclose(found, torch.as_tensor(network.predict(images)), atol=1e-5)
 
 
+def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
+    record = short_run(tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead").record
+    assert {one.settings["image_size"] for one in record.candidates} == {32}
+    assert {one.settings["freeze"] for one in record.candidates} == {"3+statistics", "none"}
+    assert (record.settings["model"], record.settings["image_size"]) == (LITE, 32)
+    assert (tmp_path / "run" / "search" / "policy.json").exists()
+
+
+class Stops(hba.AutoCallback):
+    """Raises an exception in the second step of the choice."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error, self.n_steps = error, 0
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        self.n_steps += phase == "network"
+        if phase == "network" and self.n_steps == 2:
+            raise self.error
+
+
+def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        short_run(tmp_path / "run", Stops(RunError))
+    record = AutoRecord.read(tmp_path / "run")
+    assert record.network is None
+    assert not {"model", "pretrained", "learning_rate"} & {*record.settings}
+
+
 def test_an_interrupted_choice_takes_a_network_and_goes_on(tmp_path: Path) -> None:
-    class Interrupts(hba.AutoCallback):
-        n_steps = 0
-
-        def advanced(self, phase: str, done: float, total: float) -> None:
-            if phase == "network":
-                self.n_steps += 1
-                if self.n_steps == 2:
-                    raise KeyboardInterrupt
-
-    record = short_run(tmp_path / "run", Interrupts()).record
+    record = short_run(tmp_path / "run", Stops(KeyboardInterrupt)).record
     assert record.stopped == ("network",)
     assert record.network is not None
     assert record.settings["model"] == record.candidates[record.network].settings["model"]

@@ -96,6 +96,20 @@ def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(monkeypatc
     assert {one.settings["epochs"] for one in fine_tuned(monkeypatch, 200.0, image_size=96)} == {5}
 
 
+def test_a_network_that_takes_one_size_only_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(timer: StepTimer, rung: Rung) -> float:
+        if rung.side != 96:
+            raise SettingsError(f"cannot take images of {rung.side}x{rung.side}")
+        return 0.001
+
+    monkeypatch.setattr(StepTimer, "seconds", seconds)
+    monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
+    found = fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {})
+    assert {one.settings["image_size"] for one in found} == {96}
+    with pytest.raises(SettingsError, match="cannot take"):
+        fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64})
+
+
 def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     found = fine_tuned(monkeypatch, 120.0, n=100_000)
     assert {one.settings["image_size"] for one in found} == {48}
