@@ -131,13 +131,15 @@ def auto_tables(results: Path) -> dict[str, Any]:
     plan = planned_for(AUTO, PLAN, AutoPlan)
     records, before = (list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE))
     records, before = (records, before) if records else (before, [])
-    budgets = [one for one in plan.budgets if any(record.run.further["minutes"] == one for record in records)]
+    runs = {
+        one: {record.run.dataset for record in records if record.run.further["minutes"] == one} for one in plan.budgets
+    }
     return {
-        "auto": {minutes: markdown(auto_table(records, before, plan, minutes)) for minutes in budgets},
+        "auto": {minutes: markdown(auto_table(records, before, plan, minutes)) for minutes in runs if runs[minutes]},
         "choices": markdown(choice_table(records, plan)),
         "auto_origin": origin(records),
         "auto_commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
-        "auto_missing": [one for one in plan.budgets if one not in budgets],
+        "auto_missing": {minutes: [name for name in AUTO_SETS if name not in names] for minutes, names in runs.items()},
         "uneven": OF_UNEVEN,
     }
 

@@ -27,6 +27,7 @@ from .terminal import console, operations_file_arguments, operations_file_option
 
 BUDGET = "Time for everything, such as 5m or 1h30m. [default: 20m on a CPU, 10m on a GPU; without DATA 90s]"
 CHOSEN = {name: "depends on time and images" for name in ("model", "image_size", "epochs", "batch_size", "fast")}
+CHOSEN |= {"pretrained": "random and pretrained weights are compared"}
 OF_EVALUATION = sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields} - {"with_val"})
 
 
@@ -86,19 +87,19 @@ class _Terminal(AutoProgress):
 
 def _report(result: hba.AutoResult) -> None:
     """Print the answer first, then the numbers, then the files and what to do next."""
-    printer, folder = console(), result.folder
+    printer, folder, quoted = console(), result.folder, shlex.quote(str(result.folder))
     printer.print(f"\n{result.answer}\n")
     if result.results is not None:
-        print_errors(result.results)
+        print_errors(result.results, with_verdict=False)
     for note in result.record.notes:
         printer.print(note)
     if left_out := read_left_out(folder / LEFT_OUT_NAME):
-        printer.print(f"Left out: {counted(len(left_out), 'file')}, see {folder / LEFT_OUT_NAME}")
-    printer.print(f"Policy: {folder / 'policy.json'}; as Python without hba: {folder / 'pipeline.py'}")
+        printer.print(f"Left out: {counted(len(left_out), 'file')}, see {quoted}/{LEFT_OUT_NAME}")
+    printer.print(f"Policy: {quoted}/policy.json; as Python without hba: {quoted}/pipeline.py")
     if (folder / "network.pt").exists():
-        printer.print(f"Network: {folder / 'network.pt'}; to use it: hba predict {shlex.quote(str(folder))} IMAGE...")
+        printer.print(f"Network: {quoted}/network.pt; to use it: hba predict {quoted} IMAGE...")
     if result.report is not None:
-        printer.print(f"Report: {result.report}")
+        printer.print(f"Report: {quoted}/{result.report.name}")
     if not result.finished:
         printer.print(resume_line("auto", folder))
     elif result.results is not None:

@@ -153,7 +153,7 @@ def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPl
                 "minutes": f"{one['seconds'] / 60:.1f}",
             }
         )
-    if means:
+    if len(means) == len(AUTO_SETS):
         mean = pd.DataFrame(means).mean(skipna=False)
         of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST and error == error}
         difference = {f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"}

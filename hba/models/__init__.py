@@ -25,10 +25,6 @@ Build = Callable[..., nn.Module]
 """A function of the number of classes, channels (default 3), and image_size (default 32) if layers depend on it."""
 
 
-def _efficientnet_lite0(n_classes: int, in_channels: int = 3) -> nn.Module:
-    return find_timm_network(LITE_NETWORK)(n_classes, in_channels)
-
-
 MODELS: Mapping[str, Build] = {
     "wrn-40-2": partial(WideResNet, 40, 2),
     "wrn-28-10": partial(WideResNet, 28, 10),
@@ -45,7 +41,7 @@ MODELS: Mapping[str, Build] = {
     "vgg-16-stn": partial(VGG16STN, 64),
     "simple-cnn": partial(SimpleCNN, 32),
     "mlp": partial(MLP, 1200),
-    LITE: _efficientnet_lite0,
+    LITE: lambda n_classes, in_channels=3: find_timm_network(LITE_NETWORK)(n_classes, in_channels),
 }
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 

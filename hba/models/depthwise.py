@@ -19,8 +19,7 @@ LARGEST_MAP = 8
 class SmallMapConv2d(nn.Conv2d):
     """A depthwise convolution with stride 1; the same numbers as nn.Conv2d, up to rounding."""
 
-    computes_as = nn.Conv2d
-    """A hyper-layer can replace either."""
+    computes_as = nn.Conv2d  # So a hyper-layer can replace it.
 
     def forward(self, input: Tensor) -> Tensor:
         is_slow = input.device.type == "cpu" and input.shape[-1] <= LARGEST_MAP and self.weight.requires_grad

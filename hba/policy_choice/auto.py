@@ -206,8 +206,8 @@ def _on_networks(record: AutoRecord, results: EvaluationResult | None) -> str:
     found = f" Trained: {settings['model']} from {weights}, on images of {settings['image_size']} pixels."
     if linear is not None and linear.test_percent is not None and results is not None:
         is_less = linear.test_percent < fmean(results.rows[0].test_error_percent)
-        found += f" {linear.name[0].upper()}{linear.name[1:]} has {linear.test_percent:.1f} % test error"
-        found += f", which is {'less, and takes' if is_less else 'more, but takes'} {duration(linear.seconds)}."
+        takes = f"{'less, and takes' if is_less else 'more, but takes'} {duration(max(1.0, linear.seconds))}"
+        found += f" {linear.name.capitalize()} has {linear.test_percent:.1f} % test error, which is {takes}."
     return found
 
 

@@ -87,6 +87,16 @@ def to_train(candidates: Sequence[Candidate], linear: Sequence[LinearResult], mo
     return [*random, *(number for *_, number in sorted(order))][:most]
 
 
+def best_of(candidates: Sequence[Candidate], numbers: Sequence[int], linear: Sequence[LinearResult]) -> int:
+    """The number with the lowest loss; if none was trained, of pretrained weights whose features tell much."""
+    near = [*pretrained(candidates)] if any(not one.is_far for one in linear) else []
+
+    def rank(one: Candidate) -> tuple[float, bool]:
+        return math.inf if one.loss is None else one.loss, one not in near
+
+    return min(numbers, key=lambda number: rank(candidates[number]))
+
+
 def linear_gaps(
     result: LinearResult,
     images: LabelledImages,

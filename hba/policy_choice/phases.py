@@ -161,10 +161,9 @@ class AutoRun:
         self._take_network(numbers, outcomes)
 
     def _take_network(self, numbers: Sequence[int], outcomes: Mapping[int, Outcome]) -> None:
-        """Take over the settings of the candidate with the lowest loss; of the first one if none was trained."""
-        candidates = self.record.candidates
-        best = min(numbers, key=lambda number: math.inf if (loss := candidates[number].loss) is None else loss)
-        one = candidates[best]
+        """Take over the settings of the best candidate."""
+        best = networks.best_of(self.record.candidates, numbers, self.record.linear)
+        one = self.record.candidates[best]
         seconds, epochs = one.seconds, int({**self.record.settings, **one.settings}["epochs"])
         if one.took is not None:
             # Steps that were timed alone tell the time of a training only roughly.
@@ -181,7 +180,8 @@ class AutoRun:
         self._images.clear()
         used, plan = {**self.record.settings, **one.settings, "epochs": epochs}, (*self.record.plan, *one.reasons)
         self.note(network=best, settings=used, n_images=one.n_images, training_seconds=max(seconds, 1e-3), plan=plan)
-        self.callback.said(f"Network: {one.name}, {counted(epochs, 'epoch')} ({self._clock()})")
+        reached = "not compared" if one.error_percent is None else f"{one.error_percent:.1f} % validation error"
+        self.callback.said(f"Network: {one.name}, {reached}; {counted(epochs, 'epoch')} ({self._clock()})")
 
     def _share_of_epochs(self, seconds: float) -> float:
         """How many times as many epochs the remaining time allows, if a training takes this many seconds."""

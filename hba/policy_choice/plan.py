@@ -134,7 +134,7 @@ def planned(
     extent = extent_of(budget, settings, models)
     trainings, start = sum(extent.trainings(n_jobs).values()), (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
-        raise SettingsError(f"the budget must be longer than the start of processes, {start:.0f} s; give 5m, or more")
+        raise SettingsError(f"the budget must leave time after a start of {start:.0f} s; give 1m, or more")
     of_network = sized(given, own, seen)
     how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
     sizes = in_memory(sizes_of(how, models, given), given, of_network)
@@ -166,9 +166,8 @@ def planned(
 
 
 def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str]) -> Extent:
-    """The extent to plan with. models: pretrained networks to consider."""
+    """The extent to plan with, including a search if an algorithm is given. models: pretrained networks to consider."""
     extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
-    # Who chooses an algorithm wants a search.
     is_searched = extent.is_searched or "algorithm" in settings
     extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds), is_searched=is_searched)
     return extent if models else extent._replace(networks=1)
@@ -188,7 +187,9 @@ def pretrained_models(
                 say(words_of_download(given["model"]))
         return (given["model"],)
     if source != TIMM:
-        raise SettingsError("pretrained FILE needs the model whose weights it holds; give model too")
+        raise SettingsError(
+            f"pretrained FILE needs the model of its weights, got {source}; give model too, or pretrained {TIMM}"
+        )
     return usable_networks(device.type, say, may_download=may_download)
 
 

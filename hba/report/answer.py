@@ -126,7 +126,7 @@ def _advice(this: _Row, best: _Row, shown: Sequence[_Row], n_others: int, seeds:
     parts, is_none = [f"{one.error:.1f} % {one.with_it}" for one in shown], this.words == WORDS["none"]
     errors = f"{this.error:.1f} % test error, {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"
     each = [f"{one.how} than {one.words}" if one.how else f"no difference to {one.words} shown" for one in shown]
-    reason = ", because nothing helped" if this.error <= best.error else ", the simplest"
+    reason = ", because nothing was shown to help" if this.error <= best.error else ", the simplest"
     basis, why = f"({seeds}, {images})", reason if is_none else ""
     if best.how.endswith("better"):
         is_same = len({one.how for one in shown}) == 1 and len(shown) == n_others

@@ -34,10 +34,11 @@ def points(difference: float, interval: tuple[float, float] | None, digits: int 
 
 
 def duration(seconds: float) -> str:
-    """`95 s`, `12 min`, `3.4 h`."""
+    """`95 s`, `2.5 min`, `12 min`, `3.4 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    minutes = f"{seconds / 60:.{int(seconds < 600)}f}".removesuffix(".0")
+    return f"{minutes} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
