@@ -90,6 +90,7 @@ class AutoTask:
             if done.returncode:
                 raise RunError(f"{self.dataset}, {self.minutes} minutes: {done.stderr.strip().splitlines()[-1:]}")
             (folder / "seconds").write_text(str(time.monotonic() - began))
+            (folder / "console.txt").write_text(done.stdout)
         record, evaluation = json.loads((folder / "auto.json").read_text("utf-8")), folder / "evaluation"
         names = [record["chosen"], *(name for name in ("none", "randaugment") if name != record["chosen"])]
         policies = {FOUND: str(folder / "search" / POLICY_NAME)}
