@@ -18,7 +18,6 @@ from quality.tables import (
     rate_table,
     summary_table,
     verdict_differences,
-    verdict_sentence,
 )
 from quality.tasks import ROWS
 from quality.views import Shift
@@ -43,7 +42,6 @@ class Section:
     records: Group
     command: str
     table: str
-    sentence: str = ""
 
     @property
     def origin(self) -> str:
@@ -119,7 +117,7 @@ def _verdict_section(group: Group) -> Section:
     run = group[0].run
     epochs, n_images = run.settings["epochs"], run.further["training_images"]
     data = f"{run.dataset}, {n_images} training images, {epochs} epochs, {run.settings['model']}"
-    return Section(data, group, _command("verdict", run.dataset), "", verdict_sentence(group))
+    return Section(data, group, _command("verdict", run.dataset), "")
 
 
 def _planted_section(group: Group) -> Section:

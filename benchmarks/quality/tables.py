@@ -23,7 +23,7 @@ SUMMARY_ROWS = {
     FORMER: "the same with whole validation batches",
     "none": "baseline augmentation alone",
     "random": "where the search begins, with its spread",
-    "shuffled": "its own curves, handed to other operations, as strong",
+    "shuffled": "the same curves, assigned to other operations",
     "point": "its schedule without the spread",
     "randaugment": "RandAugment",
     "trivialaugment": "TrivialAugment",
@@ -112,10 +112,11 @@ def rate_table(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     for candidate in dict.fromkeys(record.run.name for record in records):
         own = [record for record in records if record.run.name == candidate]
-        by_problem = {
-            problem: rate_text(recovered(record) for record in own if record.run.further["problem"] == problem)
+        hits = {
+            problem: [recovered(record) for record in own if record.run.further["problem"] == problem]
             for problem in problems
         }
+        by_problem = {problem: f"{sum(of_one)}/{len(of_one)}" for problem, of_one in hits.items()}
         ranks = [rank(record.results["end"], one) for record in own for one in planted_in(record)]
         means = {
             "all": rate_text(map(recovered, own)),
