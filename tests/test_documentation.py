@@ -104,7 +104,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("examples")
     make_images(place / "animals")
     make_runs(place, ["animals-1"])
-    shutil.copytree(place / "runs" / "animals-1", place / "runs" / "flowers-1")
+    shutil.copytree(place / "runs" / "animals-1", place / "runs" / "cells-1")
     hba.export(place / "runs" / "animals-1", "torchvision", place / "policy_torchvision.py")
     return place
 

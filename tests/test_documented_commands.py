@@ -63,14 +63,14 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The images, runs and files that the commands name."""
     folder = tmp_path_factory.mktemp("documented")
     make_images(folder / "animals")
-    for copy in ("DIR", "NEW_DIR", "flowers"):
+    for copy in ("DIR", "NEW_DIR", "cells"):
         shutil.copytree(folder / "animals", folder / copy)
     with contextlib.chdir(folder):
         make_runs(Path(), ("animals-1", "animals-2", "DIR-1"))
         hba.search("animals", out="runs/tuned", tune="augmentation,dropout,weight-decay", **TINY)
         hba.train("overhead", "animals", out="runs/animals-network", **TINY)
         hba.repeated_search("DIR", seeds=2, out="runs/DIR-seeds", **TINY)
-        shutil.copytree("runs/animals-1", "runs/flowers-1")
+        shutil.copytree("runs/animals-1", "runs/cells-1")
         shutil.copy("runs/animals-1/policy.json", "SCHEDULE")
         (example,) = re.findall(r"^```python\n(# mine\.py\n.*?)^```", text_of("docs/extending.md"), re.DOTALL | re.M)
         Path("mine.py").write_text(example, encoding="utf-8")
