@@ -1,4 +1,4 @@
-"""The picture of README.md: images augmented with the recipes that `hba auto` chose for them, and its test errors."""
+"""The picture of README.md: images augmented with the policies that `hba auto` chose for them, and its test errors."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +12,17 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data import load_image
+from hba.schedule.library import load_policy
 from hba.schedule.pictures import augmented_copies, shown
 from hba.schedule.recipes import RECIPES
-from image_sets.auto import AUTO_SETS
+from hba.schedule.schedule import Schedule
+from image_sets.auto import AUTO, AUTO_SETS
 from image_sets.runs import folder_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MINUTES, N_COPIES, N_COLORS = 5, 6, 160
+MINUTES, N_COPIES, N_COLORS = 20, 6, 160
 STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
@@ -52,22 +54,23 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     *strips, below = parts
     for strip, (name, number) in zip(strips, STRIPS.items(), strict=True):
         chosen = runs[name]["chosen"]
-        does, *_ = RECIPES[chosen].text.split(", for ")
-        strip.suptitle(f"{NAMES[name].capitalize()}: {does} ({chosen})", x=0.005, ha="left", fontsize=13)
-        draw_strip(strip.subplots(1, 1 + N_COPIES), chosen, Path(folder_of(name, work)), number)
+        does, schedule = "the policy of the search", load_policy(work / AUTO / f"{name}-{MINUTES}m")
+        if chosen in RECIPES:
+            does = f"{RECIPES[chosen].text.split(', for ')[0]} ({chosen})"
+        strip.suptitle(f"{NAMES[name].capitalize()}: {does}", x=0.005, ha="left", fontsize=13)
+        draw_strip(strip.subplots(1, 1 + N_COPIES), schedule, Path(folder_of(name, work)), number)
     draw_errors(below.subplots(), runs)
     figure.savefig(out)
     with Image.open(out) as picture:
         picture.convert("RGB").quantize(N_COLORS).save(out, optimize=True)
 
 
-def draw_strip(row: "Sequence[Axes]", chosen: str, folder: Path, number: int) -> None:
-    """An image, and copies of it with the recipe that was chosen, filled with the mean color of the image."""
+def draw_strip(row: "Sequence[Axes]", schedule: Schedule, folder: Path, number: int) -> None:
+    """An image, and copies of it with the policy that was chosen, filled with the mean color of the image."""
     path = sorted((folder / "test").glob("*/*"))[number]
     image = TF.pil_to_tensor(load_image(path))
-    fill = tuple((image / 255).mean(dim=(1, 2)).tolist())
-    schedule = dataclasses.replace(RECIPES[chosen].make(), fill=fill)
-    copies = next(augmented_copies(schedule, [image], epoch=0, n_copies=N_COPIES, seed=0))
+    filled = dataclasses.replace(schedule, fill=tuple((image / 255).mean(dim=(1, 2)).tolist()))
+    copies = next(augmented_copies(filled, [image], epoch=0, n_copies=N_COPIES, seed=0))
     for place, (panel, one) in enumerate(zip(row, [image / 255, *(copy for copy, _ in copies)], strict=True)):
         panel.imshow(shown(one).permute(1, 2, 0).numpy())
         panel.set(xticks=[], yticks=[])
