@@ -12,10 +12,10 @@ FOLDERS = ("hba", "cli", "policies", "benchmarks", "examples", "tests", ".ci")
 MOST_LINES_OF_A_FILE = 399
 MOST_LINES_OF_A_FUNCTION = 59
 MOST_BYTES_OF_A_FILE = 4_000_000
-MOST_LINES = {"hba": 24_900, "cli": 2_120, "benchmarks": 4_700, "tests": 23_500}
+MOST_LINES = {"hba": 25_300, "cli": 2_120, "benchmarks": 4_800, "tests": 23_800}
 """Of all Python files of a folder."""
-MOST_FILES = {"hba": 183, "cli": 14}
-MOST_CASES = 1_285
+MOST_FILES = {"hba": 184, "cli": 14}
+MOST_CASES = 1_290
 """Test cases of the default run."""
 
 

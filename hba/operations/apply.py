@@ -13,9 +13,9 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations.color import LUMA_WEIGHTS, N_LEVELS, blend, every_level, look_up, to_levels
-from hba.operations.geometric import Maps, coefficients_of, identity_coefficients, warp
+from hba.operations.geometric import Maps, all_coefficients, identity_map, warp
 from hba.operations.operation import INTERPOLATIONS, Operation
-from hba.utils.devices import device_constant
+from hba.utils.devices import device_constant, whole_numbers
 
 PART_VALUES = 1 << 19
 """How many numbers of a batch to process at once; with temporaries, they fit into the processor's cache."""
@@ -68,23 +68,33 @@ def apply_steps(
         return images.clone()
     unbound = (values.unbind(1) for values in (*steps, *maps_of_steps(operations, *steps, *images.shape[2:])))
     each = [Step(*values) for values in zip(*unbound, strict=True)]
-    if images.device.type == "cpu" and not torch.compiler.is_compiling():
-        return _apply_to_subsets(operations, each, images, fill)
-    return _apply_in_fixed_shapes(operations, each, images, fill, candidates)
+    if needs_fixed_shapes(images):
+        curves = _curve_tables(operations, steps, images, fill).unbind(1)
+        return _apply_in_fixed_shapes(operations, [*zip(each, curves, strict=True)], images, fill, candidates)
+    return _apply_to_subsets(operations, each, images, fill)
+
+
+def needs_fixed_shapes(images: Tensor) -> bool:
+    """Whether shapes must not depend on the draw: on a GPU, and in a compiled program."""
+    return images.device.type != "cpu" or torch.compiler.is_compiling()
 
 
 def maps_of_steps(
     operations: Sequence[Operation], chosen: Tensor, magnitudes: Tensor, positions: Tensor, height: int, width: int
 ) -> Maps:
     """The affine map of every image in every step, (B, S); the identity if the step moves no pixels."""
-    magnitude = magnitudes.double()
-    coefficients = identity_coefficients(magnitude)
+    magnitude, gets = magnitudes.double(), _who_gets(operations, chosen)
+    exact = identity_map(magnitude.device).expand(*magnitude.shape, -1)
     for index, operation in enumerate(operations):
         if operation.interpolation:
-            found = coefficients_of(operation, magnitude, positions, height, width)
-            is_chosen = chosen == index
-            coefficients |= {name: torch.where(is_chosen, found[name], coefficients[name]) for name in found}
-    return Maps.of(coefficients)
+            found = all_coefficients(operation, magnitude, positions, height, width)
+            exact = torch.where(gets[..., index, None], found, exact)
+    return Maps.of(exact)
+
+
+def _who_gets(operations: Sequence[Operation], chosen: Tensor) -> Tensor:
+    """Which images get which operation, bool (..., operations), from `chosen` (...)."""
+    return chosen[..., None] == whole_numbers(len(operations), chosen.dtype, chosen.device)
 
 
 def _apply_to_subsets(operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor) -> Tensor:
@@ -149,47 +159,71 @@ def _groups(operations: Sequence[Operation], kernels: Container[str], indices: I
     return list(groups.values())
 
 
+def _curve_tables(operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor) -> Tensor:
+    """The new levels of each image in every step by formulas, (B, S, 1, 256); the levels themselves without one."""
+    chosen, magnitudes, positions = (values.flatten(0, 1) for values in steps)
+    every = every_level(images)
+    tables = every.expand(len(chosen), 1, -1)
+    for index, operation in enumerate(operations):
+        if operation.kernel == "curve":
+            arguments = operation.arguments(magnitudes, fill, positions)
+            new = operation.function(every.repeat(len(chosen), 1, 1), *arguments)
+            tables = new.where((chosen == index)[:, None, None], tables)
+    return tables.unflatten(0, steps[0].shape)
+
+
 def _apply_in_fixed_shapes(
-    operations: Sequence[Operation], steps: list[Step], images: Tensor, fill: Tensor, candidates: Candidates
+    operations: Sequence[Operation],
+    steps: list[tuple[Step, Tensor]],
+    images: Tensor,
+    fill: Tensor,
+    candidates: Candidates,
 ) -> Tensor:
+    """steps: each with the table of every image by formulas (B, 1, 256)."""
     result = images
-    for step, indices in zip(steps, candidates or [range(len(operations))] * len(steps), strict=True):
+    for (step, tables), indices in zip(steps, candidates or [range(len(operations))] * len(steps), strict=True):
+        gets = _who_gets(operations, step.chosen)
         for group in _groups(operations, SHARED, indices):
-            chosen = [(operations[index], step.chosen == index) for index in group]
-            is_chosen = torch.stack([of_one for _, of_one in chosen]).any(dim=0)[:, None, None, None]
-            result = torch.where(is_chosen, _apply_together(chosen, result, step, fill), result)
+            chosen = [(operations[index], gets[:, index]) for index in group]
+            # Operations of a group are neighbours, unless a space orders them otherwise.
+            is_range = len(group) == 1 + group[-1] - group[0]
+            of_group = gets[:, group[0] : 1 + group[-1]] if is_range else torch.stack([one for _, one in chosen], dim=1)
+            is_chosen = of_group.any(dim=1)
+            together = _apply_together(chosen, is_chosen, tables, result, step, fill)
+            result = torch.where(is_chosen[:, None, None, None], together, result)
     return result.clone() if result is images else result
 
 
-def _apply_together(group: list[tuple[Operation, Tensor]], images: Tensor, step: Step, fill: Tensor) -> Tensor:
+def _apply_together(
+    group: list[tuple[Operation, Tensor]], is_chosen: Tensor, tables: Tensor, images: Tensor, step: Step, fill: Tensor
+) -> Tensor:
     """Return new images for a whole batch; the caller ignores those of images that get none of the group.
 
-    group: its operations, and which images (B,) get each. Shapes do not depend on the draw.
+    group: its operations, and which images (B,) get each. is_chosen (B,): which get any of them. tables (B, 1, 256): by
+    formulas. Shapes do not depend on the draw.
     """
-    first, magnitude = group[0][0], step.magnitude
+    (first, _), *others = group
+    magnitude = step.magnitude
     if first.interpolation:
         return warp(images, step.maps, fill, first.interpolation)
     if first.kernel == "blend":
-        # One poorer version and one factor per image, and one blend.
-        poorer, factor = images, images.new_ones(len(images))
-        for operation, chosen in group:
+        # One poorer version per image, and one blend.
+        poorer = first.function(images)
+        for operation, chosen in others:
             poorer = operation.function(images).where(chosen[:, None, None, None], poorer)
-            factor = magnitude.where(chosen, factor)
-        return blend(poorer, images, factor)
+        return blend(poorer, images, magnitude)
     if first.kernel in SHARED:
         # One table per image and channel, and one look-up.
-        levels, every = to_levels(images), every_level(images)
-        tables = every
+        levels = to_levels(images)
         for operation, chosen in group:
-            given = every.repeat(len(images), 1, 1) if operation.kernel == "curve" else levels
-            new = operation.function(given, *operation.arguments(magnitude, fill, step.position))
-            tables = new.where(chosen[:, None, None], tables)
+            if operation.kernel == "stretch":
+                new = operation.function(levels, *operation.arguments(magnitude, fill, step.position))
+                tables = new.where(chosen[:, None, None], tables)
         return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
-    ((operation, chosen),) = group
-    if operation.magnitude_range is not None:
+    if first.magnitude_range is not None:
         # A user's function may not accept magnitudes of other operations.
-        magnitude = torch.where(chosen, magnitude, operation.magnitude_range[0])
-    return operation.compute(images, magnitude, fill, step.position)
+        magnitude = torch.where(is_chosen, magnitude, first.magnitude_range[0])
+    return first.compute(images, magnitude, fill, step.position)
 
 
 def color_for(n_channels: int, color: tuple[float, ...]) -> tuple[float, ...]:

@@ -71,13 +71,12 @@ def auto_contrast(levels: Tensor) -> Tensor:
     A channel with one level does not change. Ref: PIL.ImageOps.autocontrast, cutoff 0, which truncates to the
     level below; float64 as in PIL, so that both truncate to the same level.
     """
-    lowest = levels.amin(dim=(2, 3)).double()[..., None]
-    highest = levels.amax(dim=(2, 3)).double()[..., None]
-    span = highest - lowest
+    lowest, highest = (end.double()[..., None] for end in levels.flatten(2).aminmax(dim=2))
+    span, level = highest - lowest, every_level(levels)
     # A number divided by a tensor would be multiplied by its reciprocal, which rounds twice.
-    scale = span.new_full(span.shape, 255.0) / span.clamp(min=1)
-    level = every_level(levels)
-    stretched = (level * scale - lowest * scale).trunc().clamp(0, 255)
+    scale = level[-1:] / span.clamp(min=1)
+    stretched = (level * scale - lowest * scale).trunc_()
+    # Levels that the image lacks may go anywhere.
     return stretched.where(span > 0, level)
 
 
@@ -87,14 +86,14 @@ def equalize(levels: Tensor) -> Tensor:
     Ref: PIL.ImageOps.equalize, in whole numbers like PIL: step = (pixels - pixels at the brightest level) // 255,
     table[i] = (step // 2 + pixels darker than i) // step, and no change if step is 0.
     """
-    flat = levels.flatten(2).long()
-    counts = flat.new_zeros(*flat.shape[:2], N_LEVELS).scatter_add_(2, flat, flat.new_ones(1).expand_as(flat))
-    brightest = flat.amax(dim=2, keepdim=True)
+    flat, level = levels.flatten(2).long(), every_level(levels)
+    one = whole_numbers(2, flat.dtype, flat.device)[1:]
+    counts = flat.new_zeros(*flat.shape[:2], N_LEVELS).scatter_add_(2, flat, one.expand(flat.shape))
     # Whole numbers in float64: exact, and faster to divide than integers.
-    step = ((flat.shape[2] - counts.gather(2, brightest)).double() / 255).floor_()
-    darker = counts.cumsum(2).sub_(counts).double()
-    spread = darker.add_((step / 2).floor_()).div_(step.clamp(min=1)).floor_().clamp_(0, 255)
-    return spread.where(step > 0, every_level(levels))
+    step = (flat.shape[2] - counts.gather(2, flat.amax(dim=2, keepdim=True))).double().div_(255, rounding_mode="floor")
+    darker = counts.cumsum(2).sub_(counts).double().add_(step.div(2, rounding_mode="floor"))
+    spread = darker.div_(step.clamp(min=1), rounding_mode="floor").clamp_(max=255)
+    return spread.where(step > 0, level)
 
 
 def invert(levels: Tensor) -> Tensor:
@@ -134,7 +133,7 @@ def blend(poorer: Tensor, images: Tensor, factor: Tensor) -> Tensor:
 
 def black(images: Tensor) -> Tensor:
     """The poorer version for Brightness. Ref: PIL.ImageEnhance.Brightness."""
-    return images.new_zeros(())
+    return whole_numbers(1, images.dtype, images.device)
 
 
 def gray(images: Tensor) -> Tensor:
@@ -157,9 +156,10 @@ def mean_gray(images: Tensor) -> Tensor:
 
     levels = images.float().mul(255).round_()
     if images.shape[1] == 3:
-        # PIL's luma in whole numbers, exact in float32. For an image of one colour, its rounding decides the result.
+        # PIL's luma, exact in float32 in any order. For an image of one colour, its rounding decides the result.
         red, green, blue = (levels[:, channel : channel + 1] for channel in range(3))
-        levels = (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(1 << 15).div_(1 << 16).floor_()
+        shares = 19595 / 65536, 38470 / 65536, 7471 / 65536
+        levels = (red * shares[0]).add_(green, alpha=shares[1]).add_(blue, alpha=shares[2]).add_(0.5).floor_()
     # float32 cannot hold the exact sum over a large image.
     mean_level = levels.mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float64).add_(0.5).floor_()
     return mean_level.div_(255).to(images.dtype)

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hba.utils.devices import whole_numbers
+from hba.utils.devices import device_constant, whole_numbers
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -35,32 +36,39 @@ class Maps(NamedTuple):
     fixed_point: Tensor
 
     @staticmethod
-    def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
-        """Make maps from coefficients by name, of any shape (...)."""
+    def of(exact: Tensor) -> "Maps":  # noqa: UP037
+        """Make maps from coefficients (..., 6)."""
         import torch
 
-        a, b, c, d, e, f = (coefficients[name] for name in "abcdef")
+        rows = exact.unflatten(-1, (2, 3))
+        turned, half = rows[..., :2], rows[..., :2] / 2
+        first = rows[..., 2:] + half[..., :1] + half[..., 1:]
         # PIL shifts an image by whole pixels if the map is only a shift, before it cuts the fraction to 16 bits.
-        moved = (a == 1) & (b == 0) & (d == 0) & (e == 1)
-        x0 = torch.where(moved, (c + a / 2).floor(), c + a / 2 + b / 2)
-        y0 = torch.where(moved, (f + e / 2).floor(), f + d / 2 + e / 2)
-        fixed_point = torch.stack([a, b, x0, d, e, y0], dim=-1).mul(ONE).add(0.5).floor().long()
-        return Maps(torch.stack([a, b, c, d, e, f], dim=-1), fixed_point)
+        is_shift = (turned == identity_map(exact.device).view(2, 3)[:, :2]).flatten(-2).all(dim=-1)[..., None, None]
+        first = torch.where(is_shift, first.floor(), first)
+        return Maps(exact, torch.cat([turned, first], dim=-1).flatten(-2).mul_(ONE).add_(0.5).floor_().long())
 
 
-def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
-    """Coefficients of the identity map, for each of (N,)."""
+@device_constant
+def identity_map(device: torch.device) -> Tensor:
+    """The coefficients of the map that changes nothing, (6,)."""
     import torch
 
-    zero, one = torch.zeros_like(like), torch.ones_like(like)
-    return {"a": one, "b": zero, "c": zero, "d": zero, "e": one, "f": zero}
+    return torch.tensor((1, 0, 0, 0, 1, 0), dtype=torch.float64, device=device)
 
 
 def affine_maps(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Maps:
     """The maps of an operation that moves pixels, for signed magnitudes (N,) and positions (N, n_uniforms)."""
-    magnitude = magnitude.double()
+    return Maps.of(all_coefficients(operation, magnitude.double(), position, height, width))
+
+
+def all_coefficients(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Tensor:
+    """The coefficients (..., 6) of an operation that moves pixels, for magnitudes (...) as float64."""
+    import torch
+
     found = coefficients_of(operation, magnitude, position, height, width)
-    return Maps.of({**identity_coefficients(magnitude), **found})
+    others = zip("abcdef", identity_map(magnitude.device), strict=True)
+    return torch.stack([found[name] if name in found else one.expand_as(magnitude) for name, one in others], dim=-1)
 
 
 def coefficients_of(
@@ -189,23 +197,24 @@ def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     framed[:, :, 1:-1, 1:-1] = images
     # int32 is faster, and large enough for images of usual size.
     whole = torch.int32 if max(height, width) < LARGE_SIDE_PIXELS else torch.int64
-    xx, xy, x0, yx, yy, y0 = maps.to(whole).unbind(1)
-    x = _source(xx, xy, x0, height, width).clamp_(0, width + 1)
-    y = _source(yx, yy, y0, height, width).clamp_(0, height + 1)
-    pixel = x.add_(y, alpha=width + 2).flatten(1).long()
+    x, y = _sources(maps.to(whole).view(-1, 2, 3), height, width).unbind(1)
+    pixel = x.clamp_(0, width + 1).add_(y.clamp_(0, height + 1), alpha=width + 2).flatten(1).long()
     shown = framed.flatten(2).gather(2, pixel[:, None].expand(batch, channels, height * width))
     return shown.view(images.shape)
 
 
-def _source(per_column: Tensor, per_row: Tensor, first: Tensor, height: int, width: int) -> Tensor:
-    """Row or column of the input for each output pixel, (B, H, W). The frame of 1 pixel is 0, the image begins at 1."""
+def _sources(maps: Tensor, height: int, width: int) -> Tensor:
+    """Column and row of the input for each output pixel, (B, 2, H, W). The frame of 1 pixel is 0, the image begins at
+    1. maps (B, 2, 3): whole numbers, for columns and rows, by column, by row, and of the first pixel.
+    """
     import torch
 
-    columns = whole_numbers(width, first.dtype, first.device)
-    rows = whole_numbers(height, first.dtype, first.device)
-    in_first_row = torch.addcmul((first + ONE)[:, None], per_column[:, None], columns)
-    below = per_row[:, None] * rows
-    return (in_first_row[:, None, :] + below[:, :, None]).bitwise_right_shift_(FRACTION_BITS)
+    per_column, per_row, first = maps.split(1, dim=2)
+    columns = whole_numbers(width, maps.dtype, maps.device)
+    rows = whole_numbers(height, maps.dtype, maps.device)
+    in_first_row = torch.addcmul(first + ONE, per_column, columns)
+    below = per_row * rows
+    return (in_first_row[:, :, None] + below[..., None]).bitwise_right_shift_(FRACTION_BITS)
 
 
 def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
@@ -215,20 +224,24 @@ def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     if images.dtype in (torch.float16, torch.bfloat16):
         return _bilinear(images.float(), maps, fill.float()).to(images.dtype)
     height, width = images.shape[2:]
-    a, b, c, d, e, f = maps.unbind(1)
-    columns = whole_numbers(width, maps.dtype, maps.device) + 0.5
-    rows = whole_numbers(height, maps.dtype, maps.device) + 0.5
-
-    def place(per_column: Tensor, per_row: Tensor, first: Tensor) -> Tensor:
-        across = per_column[:, None, None] * columns + first[:, None, None]
-        return across + per_row[:, None, None] * rows[:, None]
-
-    x, y = place(a, b, c), place(d, e, f)
-    grid = torch.stack([2 * x / width - 1, 2 * y / height - 1], dim=3).to(images.dtype)
+    per_column, per_row, first = maps.view(-1, 2, 3).split(1, dim=2)
+    columns, rows = (whole_numbers(side, maps.dtype, maps.device) + 0.5 for side in (width, height))
+    # x and y of each source, (B, 2, H, W).
+    places = (per_column * columns + first)[:, :, None] + (per_row * rows)[..., None]
+    sides = image_sides(height, width, maps.device)
+    grid = (2 * places / sides - 1).to(images.dtype).permute(0, 2, 3, 1)
     sampled = torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    inside = ((x >= 0) & (x < width) & (y >= 0) & (y < height)).to(images.dtype)[:, None]
+    inside = ((places >= 0) & (places < sides)).all(dim=1, keepdim=True).to(images.dtype)
     # Because of rounding, the four weights may sum to slightly more than 1.
     return sampled.clamp_(0, 1).mul_(inside).add_(fill[:, None, None] * (1 - inside))
+
+
+@device_constant
+def image_sides(height: int, width: int, device: torch.device) -> Tensor:
+    """Width and height, float64 (2, 1, 1)."""
+    import torch
+
+    return torch.tensor([[[width]], [[height]]], dtype=torch.float64, device=device)
 
 
 def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tensor:
@@ -239,20 +252,15 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
         to whole pixels, 0 is the identity; fill (C,); position (B, 2) in [0, 1) is the centre as fractions of width
         and height. The square covers side x side pixels, fewer at a border.
     """
+    import torch
+
     height, width = images.shape[2:]
     # In float64, as in plain Python, so that halves are rounded to the same side.
-    side = (size.double() * min(height, width)).round()
-    across = covered(width, position[:, 0].double(), side)
-    down = covered(height, position[:, 1].double(), side)
-    square = (down[:, :, None] * across[:, None, :])[:, None].to(images.dtype)
-    return (images * (1 - square)).add_(square * fill[:, None, None])
-
-
-def covered(length: int, centre: Tensor, side: Tensor) -> Tensor:
-    """1 for each of `length` pixels in a span of `side` pixels about the centre pixel, else 0; (..., length).
-
-    centre (...): in [0, 1), a fraction of the length. side (...): a whole number. Both float64.
-    """
-    first = (centre * length).floor() - (side / 2).floor()
-    beyond = whole_numbers(length, centre.dtype, centre.device) - first[..., None]
-    return ((beyond >= 0) & (beyond < side[..., None])).to(side.dtype)
+    side = (size.double() * min(height, width)).round()[:, None]
+    centre = (position.double() * image_sides(height, width, images.device).flatten()).floor()
+    # How far each column and row is behind the first one that is covered.
+    x, y = (centre - (side / 2).floor())[..., None].unbind(1)
+    across, down = whole_numbers(width, x.dtype, x.device) - x, whole_numbers(height, y.dtype, y.device) - y
+    columns, rows = (across >= 0) & (across < side), (down >= 0) & (down < side)
+    square = rows[:, None, :, None] & columns[:, None, None, :]
+    return torch.where(square, fill.to(images.dtype)[:, None, None], images)

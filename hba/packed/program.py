@@ -71,19 +71,20 @@ class Program(NamedTuple):
 
 
 _CODES = {
-    **{"ShearX": WARP, "ShearY": WARP, "TranslateX": WARP, "TranslateY": WARP, "Rotate": WARP, "Cutout": CUTOUT},
-    **dict.fromkeys(("HorizontalFlip", "VerticalFlip", "QuarterTurn", "Zoom", "Shear", "Rotation", "PaddedCrop"), WARP),
-    **{"Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
+    **{"Cutout": CUTOUT, "Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
     **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
     **{"Brightness": BRIGHTNESS, "Contrast": CONTRAST, "Color": COLOR, "Sharpness": SHARPNESS},
 }
+"""By name; operations that resample the nearest pixel are WARP."""
 
 
 def code_of(operation: Operation) -> int | None:
     """The operation's code; None for one that is not compiled: a user's, or one with bilinear interpolation."""
     known = OPERATIONS.get(operation.name) or STAGED.get(operation.name)
     is_known = known is not None and (known.function, known.kernel) == (operation.function, operation.kernel)
-    return _CODES.get(operation.name) if is_known else None
+    if not is_known:
+        return None
+    return WARP if operation.kernel == "nearest" else _CODES.get(operation.name)
 
 
 def program_of_batch(

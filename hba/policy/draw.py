@@ -21,7 +21,7 @@ from hba.operations import check_channels
 from hba.operations.apply import Candidates
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
-from hba.utils.devices import device_constant
+from hba.utils.devices import device_constant, whole_numbers
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
@@ -89,14 +89,14 @@ def draw_with_trace(
     keys, slots = key.topk(n_steps, dim=1, largest=False, sorted=True)
     reached = keys <= 1
     count = (uniform(1) >= count_limits(space, rows)).sum(dim=1, keepdim=True)
-    applied = reached & (torch.arange(n_steps, device=device) < count)
+    applied = reached & (whole_numbers(n_steps, torch.int64, device) < count)
     negated = columns.signed[walk][slots] & (uniform(n_steps) < 0.5)
     positions = uniform(n_steps, n_numbers)
     # Visiting ends at the K-th slot that fires: at once for K = 0, never if fewer fire.
     last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(1, count)
     visited = place <= last
     if n_others:
-        others = _without(torch.arange(len(space.slots), device=device), walk).expand(batch_size, -1)
+        others = _without(whole_numbers(len(space.slots), torch.int64, device), walk).expand(batch_size, -1)
         other_fires = uniform(n_others) < _without(rows[..., columns.probability], walk)
         other_positions = uniform(n_others, n_other_numbers)
 
@@ -153,8 +153,7 @@ def apply_operations(
     check_channels(space.operations, images.shape[1])
     if len(sample) != len(images):
         raise SettingsError(f"the draw is for {len(sample)} images, got {len(images)}")
-    chosen = torch.where(sample.slots < 0, -1, space.slot_columns(images.device).operation[sample.slots.clamp(min=0)])
-    steps = chosen, sample.magnitudes, sample.positions
+    steps = space.slot_columns(images.device).operation[sample.slots], sample.magnitudes, sample.positions
     return apply_to_images(space.operations, steps, images, fill, candidates or space.steps)
 
 

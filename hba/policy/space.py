@@ -50,8 +50,9 @@ class Slot(NamedTuple):
 class SlotColumns:
     """The columns of each slot's values in a tensor (..., n); tensors of shape (n_slots,).
 
-    magnitude is n, one past the last column, for a slot without magnitude. count_limits (max_count,): probabilities
-    that K is below 1, 2, ..., float32; K is how many of them a uniform number reaches.
+    operation has -1 as one more entry, for the slot -1, none. magnitude is n, one past the last column, for a slot
+    without magnitude. count_limits (max_count,): probabilities that K is below 1, 2, ..., float32; K is how many of
+    them a uniform number reaches.
     counts (max_count,): columns of the probabilities of one more operation; (0,) if they are not searched.
     """
 
@@ -309,7 +310,7 @@ class SearchSpace:
             return torch.tensor(list(numbers), dtype=torch.long, device=device)
 
         return SlotColumns(
-            operation=columns(slot.number for slot in self.slots),
+            operation=columns((*(slot.number for slot in self.slots), -1)),
             probability=columns(slot.probability for slot in self.slots),
             magnitude=columns(self.n if slot.magnitude is None else slot.magnitude for slot in self.slots),
             signed=torch.tensor([slot.operation.signed for slot in self.slots], dtype=torch.bool, device=device),

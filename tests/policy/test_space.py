@@ -70,7 +70,7 @@ def test_columns_are_named_by_operation_copy_and_kind() -> None:
         assert list(zip(space.names, space.ranges, strict=True)) == expected
     space = space_of("Invert", "Rotate", "Cutout", copies=2, count_probabilities=(0.25, 0.5, 0.25))
     columns = space.slot_columns(torch.device("cpu"))
-    assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2]
+    assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2, -1]
     assert columns.signed.tolist() == [False, False, True, True, False, False]
     assert [space.names[i].split(".")[::2] for i in columns.probability.tolist()] == [
         [name, "probability"] for name in ("Invert", "Rotate", "Cutout") for _ in (1, 2)
