@@ -185,7 +185,7 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     print_errors(result, MEASURES)
     if found is not None and found.next_step is not None:
         printer.print(f"To be surer: {found.next_step}")
-    printer.print(f"Results: {folder / RESULTS_NAME}")
+    printer.print(f"Results: {folder / RESULTS_NAME}" + (f" ({result.steps})" if result.steps else ""))
     if result.report is not None:
         printer.print(f"Report: {result.report}")
 

@@ -215,7 +215,8 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
 def print_end(result: hba.SearchResult, folder: Path, command: str, evaluation: Sequence[str]) -> None:
     """Print where the schedule is, and the next command: the evaluation, or the one that resumes the search."""
     if result.schedule is not None:
-        say(f"Schedule: {folder / 'policy.json'} ({result.metrics[-1]['seconds']:.0f} s)")
+        steps = "" if result.steps is None else f"; {result.steps}"
+        say(f"Schedule: {folder / 'policy.json'} ({result.metrics[-1]['seconds']:.0f} s{steps})")
     if result.report is not None:
         say(f"Report: {result.report}")
     if result.finished:

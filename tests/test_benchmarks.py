@@ -2,12 +2,14 @@
 
 import re
 import shutil
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner
 from documents import ROOT
 from scipy.stats import bootstrap
@@ -45,6 +47,43 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
         written[script] = (folder / f"{page}.md").read_text(encoding="utf-8")
     differ = [script for script, page in PAGES.items() if written[script] != (DOCS / f"{page}.md").read_text("utf-8")]
     assert differ == []
+
+
+def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() -> None:
+    """Ceilings, a little above the numbers of today; steps of wrn-10-1."""
+    launches = import_module("speeds.launches")
+    found = {name: launches.of_policy(name) for name in launches.POLICIES}
+    for name in launches.ALGORITHMS:
+        found |= {f"{name}, {step}": one for step, one in launches.of_algorithm(name, "wrn-10-1").items()}
+    of_policies = {"randaugment": 290, "photo": 365, "timm": 440, "cifar10-copy": 455}
+    of_steps = {
+        **{"lookahead, train_step": 600, "lookahead, gradient": 1750, "hba, update_weights": 490, "hba, gradient": 80},
+        **{"stn, update_weights": 690, "stn, gradient": 300, "delta-stn, update_weights": 1800},
+        "delta-stn, gradient": 300,
+    }
+    most = {**of_policies, **of_steps}
+    assert {name: len(one.names) for name, one in found.items() if len(one.names) > most[name]} == {}
+    assert {name: one.waits for name, one in found.items() if one.waits} == {}
+
+
+def test_what_makes_the_host_wait_is_found_without_a_gpu() -> None:
+    launches = import_module("speeds.launches")
+    waiting = [
+        lambda x: x[x > 0],
+        lambda x: x[[0, 1]],
+        lambda x: x.nonzero(),
+        lambda x: x.to("cpu"),
+        lambda x: x + torch.ones(4),
+    ]
+    free = [lambda x: x[x.long()], lambda x: x.sum() * 2, lambda x: torch.where(x > 0, x, 1.0), lambda x: x.topk(2)]
+    with launches.FAKE:
+        x = torch.zeros(4, device=launches.GPU)
+        found = []
+        for step in (*waiting, *free):
+            with launches.Launches() as counted, suppress(RuntimeError):
+                step(x)
+            found.append(bool(counted.waits))
+    assert found == [True] * len(waiting) + [False] * len(free)
 
 
 def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:

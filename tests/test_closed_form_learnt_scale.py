@@ -51,7 +51,7 @@ def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
         sigma = (1 + spread.exp()).log()
         return quadratic(lam + sigma * noise) - tau * sigma.log().sum()
 
-    algorithm.update_lambda(task, state, None)
+    algorithm.update_lambda(task, state, ())
     small = 1e-5
     for column in range(len(CURVATURES) + 1):
         step = small * torch.eye(len(lam), dtype=torch.float64)[column]

@@ -11,8 +11,8 @@ from hba.policy_search.config import ALGORITHM_SETTINGS, DROPPED, SearchConfig
 Settings = Mapping[str, Any]
 """By name, as JSON values."""
 
-OF_MACHINE = {"data", "data_root", "device", "workers"}
-"""Folders, devices and processes; records have their own names for the images."""
+OF_MACHINE = {"data", "data_root", "device", "graph", "workers"}
+"""Folders, devices, how they run, and processes; records have their own names for the images."""
 
 WITHOUT_EFFECT = {"seed", "seeds", "probes", "skip_broken"}
 """Kept, but not part of a digest: the seed is stored beside it, and results do not depend on the probes, nor on broken

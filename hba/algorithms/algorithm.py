@@ -119,6 +119,7 @@ class Algorithm(Settings):
     def step(self, task: Task, state: Any) -> None:
         """Make one training step and the policy steps that follow it. Changes the state in place.
 
+        A training step ends with a step of state.learner.schedule. state.graphs runs steps of tensors as CUDA graphs.
         Afterwards, state.lam is the current lambda, and state.to_module() returns the network for it.
         """
         raise NotImplementedError

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch.optim import Optimizer
 
-from hba.algorithms.lambda_steps import GradientState, LambdaMover, LambdaSteps
+from hba.algorithms.lambda_steps import GradientState, LambdaGradient, LambdaMover, LambdaSteps
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
 from hba.algorithms.state import HyperModel, L, Networks
 from hba.algorithms.task import Task
@@ -116,23 +116,28 @@ class Hypergradient(LambdaSteps):
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         """Update phi on the next batch, with a lambda for each image; return the batch."""
         batch: Batch = state.train_stream.next()
-        noise = self.noise(task, state, len(batch[0]))
-        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(state) * noise)
+        state.graphs.run("train", partial(self.update_weights, task, state), *batch)
+        state.learner.schedule.step()
         state.step += 1
         return batch
+
+    def update_weights(self, task: Task, state: HyperGradientState, *batch: Any) -> None:
+        """One step on phi by a batch of inputs and labels, with a lambda for each image."""
+        noise = self.noise(task, state, len(batch[0]))
+        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(state) * noise)
 
     def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
         """epsilon (B, n) of the next training step."""
         return task.noise(n_images, state.generator)
 
-    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
+    def learn(self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor) -> None:
         update_phi(task, state, batch, lam_rows, self.response)
 
-    def update_lambda(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """Equation 3: one step on lambda by validation images without augmentation, in eval mode.
+    def gradient(self, task: Task, state: HyperGradientState, *batches: Any) -> LambdaGradient:
+        """Equation 3: the gradient of lambda by validation images without augmentation, in eval mode.
 
-        With a learnt sigma, STN's eq. 15: one step on lambda and sigma, each image at lambda + sigma epsilon. The
-        totals get the loss without the entropy. batch: of the last training step, which is not used here.
+        With a learnt sigma, STN's eq. 15: the gradients of lambda and sigma, each image at lambda + sigma epsilon. The
+        loss is without the entropy. The training batch is not used here.
         """
         hypernetwork, lam, scale = state.learner.hypernetwork, state.lam, scale_of(state)
 
@@ -141,16 +146,19 @@ class Hypergradient(LambdaSteps):
                 return hypernetwork(images, lam)
             return hypernetwork(images, lam + scale.sigma * task.noise(len(images), state.generator))
 
-        loss = self.validation_loss(task, state, hypernetwork, predict)
+        loss = self.validation_loss(task, state, hypernetwork, predict, *batches[-2:])
         if scale is None or self.sigma_entropy is None:
-            (gradient,) = means(torch.autograd.grad(loss, [lam]))
-        else:
-            objective = loss - self.sigma_entropy * scale.sigma.log().sum()
-            gradient, scale.spread.grad = means(torch.autograd.grad(objective, [lam, scale.spread]))
+            return LambdaGradient(loss.detach(), *means(torch.autograd.grad(loss, [lam])))
+        objective = loss - self.sigma_entropy * scale.sigma.log().sum()
+        gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
+        return LambdaGradient(loss.detach(), gradient, spread=of_spread)
+
+    def move_lambda(self, task: Task, state: Any, found: LambdaGradient) -> None:
+        if (scale := scale_of(state)) is not None:
+            scale.spread.grad = found.spread
             scale.optimizer.step()
-        self.move_lambda(task, state, gradient)
+        super().move_lambda(task, state, found)
         self.move_center(state)
-        state.totals.add_lambda(loss.detach())
 
     def sigma_now(self, state: GradientState[L]) -> float | Tensor:
         scale = scale_of(state)
@@ -179,29 +187,34 @@ class FixedNoise(Hypergradient):
         noise = torch.zeros(begun.train_stream.batch_size, task.space.n, device=task.device)
         return FixedNoiseState(**vars(begun), noise=noise)
 
-    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         assert isinstance(state, FixedNoiseState)
         if state.step % self.train_steps == 0:
             state.noise.normal_(generator=state.generator)
+        return super().train_step(task, state)
+
+    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+        assert isinstance(state, FixedNoiseState)
         return local_shard(state.noise)
 
 
 def update_phi(
-    task: Task, state: Any, batch: Batch, lam_rows: Tensor, response: str = "affine", augment: Augment | None = None
+    task: Task, state: Any, batch: Any, lam_rows: Tensor, response: str = "affine", augment: Augment | None = None
 ) -> None:
     """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
 
     state: of any search that trains a hypernetwork. augment: by default, the policy at the lambda of the weights.
     """
     learner: HyperModel = state.learner
+    images, labels = batch
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
     augment, penalty = augment or partial(task.augment, generator=state.generator), penalty_of(task, learner)
-    training = TrainingBatch(learner.hypernetwork, augment, task.loss_of, *batch, lam_rows, penalty)
+    training = TrainingBatch(learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty)
     loss, logits = RESPONSES[response](training)
     learner.update()
     task.carry(state.train_stream, logits)
-    state.totals.add_training(loss, task.error_share(logits, batch[1]))
+    state.totals.add_training(loss, task.error_share(logits, labels))
 
 
 def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:

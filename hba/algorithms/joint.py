@@ -10,19 +10,19 @@ Rewards use the same lambda for all images. With each image's own lambda, they w
 response, and not only through the image.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
+from hba.algorithms.lambda_steps import LambdaGradient
 from hba.algorithms.lookahead import Rewards
 from hba.algorithms.rewards import gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
-from hba.data.images import Batch
 from hba.errors import SettingsError
 from hba.training.optim import preconditioned
 
@@ -41,32 +41,30 @@ class Joint(Rewards, Hypergradient):
         if self.sigma_entropy is not None:
             raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
 
-    def update_lambda(self, task: Task, state: HyperGradientState, batch: Batch) -> None:
-        """Make one step on lambda. If anything acts on images, it judges new draws for the images of the last batch."""
-        if task.space.operations or task.image_columns is not None:
-            self.update_lambda_by(task, state, self.augmented(task, state, *batch, self.reward_draws))
-        else:
-            super().update_lambda(task, state, batch)
+    def gradient(self, task: Task, state: HyperGradientState, *batches: Any) -> LambdaGradient:
+        """The gradient of lambda. If anything acts on images, it judges new draws for the images of the last batch."""
+        if not task.space.operations and task.image_columns is None:
+            return super().gradient(task, state, *batches)
+        images, labels, *validated = batches
+        return self.gradient_by(task, state, self.augmented(task, state, images, labels, self.reward_draws), *validated)
 
-    def update_lambda_by(self, task: Task, state: HyperGradientState, batch: AugmentedBatch) -> None:
-        """Make one step on lambda, by the hypergradient or by rewards, both from the same validation images.
+    def gradient_by(self, task: Task, state: Any, batch: AugmentedBatch, *validated: Any) -> LambdaGradient:
+        """The gradient of lambda, the hypergradient or by rewards, both from the same validation images.
 
         The hypergradient is in nats, the other in standard deviations of rewards. Adam normalizes the gradient of
         each hyperparameter, so the units may differ.
         """
         network, lam = state.learner.hypernetwork, state.lam
-        loss = self.validation_loss(task, state, network, lambda images: network(images, lam))
+        loss = self.validation_loss(task, state, network, lambda images: network(images, lam), *validated)
         weights = {name: one for name, one in network.current_parameters().items() if one.requires_grad}
         through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
         rewards = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
         by_rewards = -expected_score(task.space, batch, self.standardized(batch, rewards))
-        self.move_by(task, state, batch, torch.where(task.through_weights, through_response, by_rewards))
-        self.move_center(state)
-        state.totals.add_lambda(loss.detach())
+        return self.pulled(task, batch, loss, torch.where(task.through_weights, through_response, by_rewards))
 
-    def learn(self, task: Task, state: HyperGradientState, batch: Batch, lam_rows: Tensor) -> None:
+    def learn(self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor) -> None:
         """Augment each image at its own lambda. The weights get that lambda only where it acts through them."""
         of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 

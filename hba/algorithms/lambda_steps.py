@@ -14,7 +14,8 @@ decoupled from the momentum like weight decay in AdamW (Loshchilov and Hutter 20
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self
 
 import torch
 from pydantic import BeforeValidator, Field
@@ -90,6 +91,17 @@ class GradientState(SearchState[L]):
     mover: LambdaMover
 
 
+class LambdaGradient(NamedTuple):
+    """loss (): of a validation batch. lam (n,): the gradient of lambda. curvature (n,): of the pull to the start, per
+    squared logit; None for no pull. spread (n,): the gradient of a learnt scale of the noise, or None.
+    """
+
+    loss: Tensor
+    lam: Tensor
+    curvature: Tensor | None = None
+    spread: Tensor | None = None
+
+
 class LambdaSteps(Algorithm):
     """Base class of algorithms that update lambda along a gradient of the validation loss (equation 3)."""
 
@@ -149,23 +161,29 @@ class LambdaSteps(Algorithm):
         return state.step % self.train_steps == 0 and state.step > self.warm_up_epochs * state.steps_per_epoch
 
     def validation_loss(
-        self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any]
+        self, task: Task, state: GradientState[L], network: nn.Module, predict: Callable[[Any], Any], *batch: Any
     ) -> Tensor:
-        """Mean loss () on the next validation batch, without augmentation, in eval mode, with a graph."""
+        """Mean loss () on a validation batch, inputs and labels, without augmentation, in eval mode, with a graph."""
         network.eval()
-        inputs, labels = state.mover.val_stream.next()
+        inputs, labels = batch
         outputs = predict(task.as_measured(inputs))
         task.carry(state.mover.val_stream, outputs)
         return task.loss_of(outputs, labels)
 
-    def move_lambda(
-        self, task: Task, state: GradientState[L], gradient: Tensor, curvature: Tensor | None = None
-    ) -> None:
-        """Make one step on lambda and the shared coordinates, then pull lambda to the start.
+    def gradient(self, task: Task, state: Any, *batches: Any) -> LambdaGradient:
+        """The gradient of lambda. batches: inputs and labels of the last training batch, and of a validation batch."""
+        raise NotImplementedError
 
-        gradient: (n,). curvature (n,): of the pull, per squared logit; None for no pull.
-        """
-        mover, gradient = state.mover, gradient * task.space.is_searched(gradient.device)
+    def update_lambda(self, task: Task, state: GradientState[L], batch: Any, *further: Any) -> None:
+        """Make one step on lambda after a training batch. further: more arguments of `gradient`, not tensors."""
+        gradient = partial(self.gradient, task, state, *further)
+        found = state.graphs.run(("lambda", len(further)), gradient, *batch, *state.mover.val_stream.next())
+        self.move_lambda(task, state, found)
+
+    def move_lambda(self, task: Task, state: GradientState[L], found: LambdaGradient) -> None:
+        """Make one step on lambda and the shared coordinates, then pull lambda to the start."""
+        mover, gradient, curvature = state.mover, found.lam * task.space.is_searched(state.device), found.curvature
+        state.totals.add_lambda(found.loss)
         state.lam.grad = gradient
         mover.optimizer.step()
         with torch.no_grad():

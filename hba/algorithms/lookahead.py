@@ -21,13 +21,14 @@ image, and the mean of an image's other draws is subtracted from each reward: th
 (Kool, van Hoof and Welling 2019), which changes no expectation.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
-from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaSteps, ValBatchSize
+from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaGradient, LambdaSteps, ValBatchSize
 from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
@@ -88,11 +89,11 @@ class Rewards(LambdaSteps):
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
             return local_shard(advantages) / scale
 
-    def move_by(self, task: Task, state: GradientState[L], batch: AugmentedBatch, gradient: Tensor) -> None:
-        """Make one step on lambda along a gradient (n,), then pull it to the start of the search."""
+    def pulled(self, task: Task, batch: AugmentedBatch, loss: Tensor, gradient: Tensor) -> LambdaGradient:
+        """A gradient of lambda (n,) with the pull to the start of the search. loss: of the validation images."""
         weight = self.divergence_weight
         curvature = weight * divergence_curvature(task.space, batch) if weight else None
-        self.move_lambda(task, state, gradient, curvature)
+        return LambdaGradient(loss.detach(), gradient, curvature)
 
 
 class Lookahead(Rewards):
@@ -114,23 +115,29 @@ class Lookahead(Rewards):
         """One training step; after each T_train of them, T_val lambda steps. Each judges draws for the images of the
         last batch on a new validation batch.
         """
-        images, labels = state.train_stream.next()
-        trained_on = self.augmented(task, state, images, labels)
-        state.totals.add_training(*state.learner.learn(trained_on.images, trained_on.labels))
+        batch = state.train_stream.next()
+        trained_on = state.graphs.run("train", partial(self.train_step, task, state), *batch)
+        state.learner.schedule.step()
         state.step += 1
         if self.is_lambda_time(state):
             for number in range(self.val_steps):
                 is_new = self.reward_draws > 1 or number > 0
-                judged = self.augmented(task, state, images, labels, self.reward_draws) if is_new else trained_on
-                self.update_lambda(task, state, judged)
+                self.update_lambda(task, state, batch, *(() if is_new else (trained_on,)))
 
-    def update_lambda(self, task: Task, state: LookaheadState, batch: AugmentedBatch) -> None:
-        """Make one step on lambda by the standardized rewards of the batch."""
+    def train_step(self, task: Task, state: LookaheadState, images: Tensor, labels: Tensor) -> AugmentedBatch:
+        """Make one step on the weights; return the augmented batch."""
+        trained_on = self.augmented(task, state, images, labels)
+        state.totals.add_training(*state.learner.learn(trained_on.images, trained_on.labels))
+        return trained_on
+
+    def gradient(self, task: Task, state: LookaheadState, *given: Any) -> LambdaGradient:
+        """The gradient of lambda by standardized rewards: of the augmented batch that comes first, or of new draws."""
+        *judged, images, labels, val_images, val_labels = given
+        batch = judged[0] if judged else self.augmented(task, state, images, labels, self.reward_draws)
         learner = state.learner
-        loss = self.validation_loss(task, state, learner.network, learner.forward)
+        loss = self.validation_loss(task, state, learner.network, learner.forward, val_images, val_labels)
         rewards = self.standardized(batch, self.rewards(learner, batch, loss))
-        self.move_by(task, state, batch, -expected_score(task.space, batch, rewards))
-        state.totals.add_lambda(loss.detach())
+        return self.pulled(task, batch, loss, -expected_score(task.space, batch, rewards))
 
     def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
         """Reward of each augmented image (B,), in eval mode. loss: on validation images, with a graph."""

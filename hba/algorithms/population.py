@@ -177,6 +177,7 @@ class Population(Exploring):
     def step(self, task: Task, state: PopulationState[PopulationModel]) -> None:
         """One training step of all members; after each T_train of them, select, exploit and explore (lines 4 to 14)."""
         self.update(task, state)
+        state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             learner, n_members = state.learner, len(state.lam_rows)
@@ -218,6 +219,7 @@ class HyperPopulation(Exploring):
         """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""
         batch = state.train_stream.next()
         update_phi(task, state, batch, state.lam_rows.repeat_interleave(len(batch[0]) // len(state.lam_rows), 0))
+        state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()

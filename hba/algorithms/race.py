@@ -33,6 +33,7 @@ everything that makes networks less confident would look good.
 import copy
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar
 
@@ -257,11 +258,10 @@ class Race(Algorithm):
         task = replace(task, candidates=task.space.candidates(state.rows[leg]))
         if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
-        images, labels = state.train_stream.next()
         # A blocking copy would wait for the device.
         row = state.rows[leg].float().to(task.device, non_blocking=True)
-        inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
-        state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
+        state.graphs.run(("leg", leg), partial(self.train_step, task, state), row, *state.train_stream.next())
+        state.learner.schedule.step()
         state.step += 1
         if state.step == legs[leg].stop:
             logits, labels = validated(task, state.learner.network)
@@ -269,6 +269,11 @@ class Race(Algorithm):
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
                 state.gaps.copy_(gaps(task, state.learner.network))
             self.end(task, state, leg, losses_of(calibrated(logits, labels), labels), state.totals.means()[0])
+
+    def train_step(self, task: Any, state: RaceState, row: Tensor, images: Tensor, labels: Tensor) -> None:
+        """Make one training step with the policy `row` (n,), in natural units."""
+        inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
+        state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
 
     @torch.no_grad()
     def look_ahead(self, task: Any, state: RaceState, leg: range) -> None:

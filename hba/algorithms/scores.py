@@ -73,7 +73,8 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     # Slots without a magnitude use the column after the last.
     curvature[columns.magnitude] = walk.fired.to(values).mean(dim=0) / batch.sigma**2
     if batch.regularizers is not None:
-        curvature[batch.regularizers] = 1 / batch.sigma**2
+        # Indexing would copy the number to the device.
+        curvature.index_fill_(0, batch.regularizers, 1 / batch.sigma**2)
     return mean(curvature[: space.n])
 
 

@@ -18,6 +18,7 @@ from hba.models import build_model
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.criterion import error_share, loss_of
 from hba.training.optim import Plateau
+from hba.utils.graphs import EAGER
 from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]
@@ -47,12 +48,11 @@ class InnerModel:
         return float(self.schedule.get_last_lr()[0])
 
     def update(self) -> None:
-        """Make one step along the gradients of the weights, averaged over all processes."""
+        """Make one step along the gradients of the weights, averaged over all processes; the schedule makes its own."""
         collectives.average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
         self.optimizer.zero_grad()
-        self.schedule.step()
 
     def observe(self, loss: float) -> None:
         """Pass the validation loss of a finished epoch to the schedule, if it depends on it."""
@@ -175,8 +175,10 @@ class SearchState(Generic[L]):
     """Everything that changes during a search. Subclasses may add fields; all fields are saved and restored.
 
     lam (n,): the current hyperparameters, as logits. learner: the weights and their optimizer. train_stream: batches
-    of D_T. generator: for all random numbers of the search itself. step: number of training steps so far.
+    of D_T. generator: for all random numbers of the search. step: training steps so far. graphs, not saved: run steps.
     """
+
+    graphs = EAGER
 
     lam: Tensor
     learner: L

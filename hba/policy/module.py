@@ -1,6 +1,7 @@
 """The augmentation policy A(x; values) as a PyTorch module."""
 
 import contextlib
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from hba.operations.operation import check_images
 from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
 from hba.utils.devices import usual_types
+from hba.utils.graphs import CudaRecorder, StepGraphs, may_record
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
@@ -43,7 +45,8 @@ class Policy(nn.Module):
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode returns them.
     spread: of the shape of values, the standard deviation of images around them, in logits; None is 0. fill: the
     colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
-    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
+    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program. On a
+    GPU, a call without a generator runs as a CUDA graph from its fourth batch of a size on.
     """
 
     values: Tensor
@@ -69,6 +72,7 @@ class Policy(nn.Module):
         self._checked: set[torch.device] = set()
         # If the host knows which operations are never used, they are not computed.
         self.candidates: Candidates = None
+        self._graphs: dict[torch.device, StepGraphs] = {}
 
     def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
         """Draw the operations for each image of a batch. generator: None uses torch's default one."""
@@ -86,9 +90,22 @@ class Policy(nn.Module):
         return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        def augmented(images: Tensor) -> Tensor:
+            return self.replay(images, self.draw(len(images), generator), self.candidates)
+
         # A compiler cannot enter the context.
         with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
-            return self.replay(images, self.draw(len(images), generator), self.candidates)
+            if generator is not None or not may_record(images):
+                return augmented(images)
+            if images.device not in self._graphs:
+                self._graphs[images.device] = StepGraphs(CudaRecorder(images.device))
+            # A graph reads values where they were when it was recorded.
+            key = (*(one.data_ptr() for one in self.buffers()), self.fill, str(self.candidates))
+            return self._graphs[images.device].run(key, augmented, images).clone()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or another process, records its own graphs."""
+        return {**self.__dict__, "_graphs": {}}
 
     def extra_repr(self) -> str:
         return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"

@@ -37,6 +37,7 @@ from hba.training.trained_network import KeptNetwork, is_kept
 from hba.training.trainer import Trained, network_of, train
 from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import run_lock
+from hba.utils.graphs import StepCounts
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
@@ -201,13 +202,13 @@ def _train_all(
     callback.planned(plan)
     shared = shared_data(executor, run.data) if jobs else Shared()
     with contextlib.closing(executor.run(train_and_measure, jobs, shared, callback.step_done)) as finished:
-        for number, (test, epochs, network) in finished:
+        for number, (test, epochs, network, steps) in finished:
             job = jobs[number]
             if network is not None and folder is not None:
                 # Save it before the result, so that a kill between the two loses nothing.
                 network.save(folder)
             if not (job.keeps_network and is_trained):
-                run.add(job.row, job.seed, test)
+                run.add(job.row, job.seed, test, steps)
             job.checkpoint.remove()
             if folder is not None:
                 save_left_out(folder, run.data.left_out)
@@ -224,13 +225,13 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     """Everything that determines a row's numbers, except images and hardware."""
     # The hash of the images covers the effect of skip_broken.
     config = row.config.model_copy(update={"skip_broken": False})
-    settings = config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
+    settings = config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device", "graph"})
     network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
     return settings, row.name, row.definition, str(network), str(start)
 
 
-Result = tuple[Measured, tuple[Measured, ...], KeptNetwork | None]
-"""Of a training: measures on the test split, and on the augmented images of each epoch; the network, if kept."""
+Result = tuple[Measured, tuple[Measured, ...], KeptNetwork | None, StepCounts | None]
+"""Of a training: measures on the test split, and of each epoch; the network, if kept; on a GPU, how its steps ran."""
 
 
 class Job(NamedTuple):
@@ -270,11 +271,11 @@ def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None
     row, seed, checkpoint, keeps_network = job
     found = train_row(row, seed, checkpoint, data, on_step)
     if not (keeps_network and is_first()):
-        return found.test, found.epochs, None
+        return found.test, found.epochs, None, found.steps
     with single_process():
         model = row.config.model if row.own_network is None else row.own_network.name
         kept = KeptNetwork.of(found.network, found.test, data, row.config, model=model, policy=row.name, seed=seed)
-    return found.test, found.epochs, kept
+    return found.test, found.epochs, kept, found.steps
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:

@@ -12,11 +12,12 @@ from hba.data.images import EvaluationData
 from hba.data.labels import error_of
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
-from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
+from hba.report.results import GRAPHS, RESULTS_NAME, EvaluationResult, EvaluationRow, LeakageReport, read_results
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Measured
 from hba.training.trained_network import NETWORK_NAME
 from hba.utils.files import resumes
+from hba.utils.graphs import StepCounts
 
 FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
 """Settings that may differ when an evaluation is resumed, because they do not change the trainings. Images and weights
@@ -65,11 +66,15 @@ class Evaluation:
         rows = [*zip(self.rows, self.result.rows, strict=True)]
         return [(row, seed) for seed in self.config.training_seeds for row, found in rows if seed not in found.seeds]
 
-    def add(self, row: RowConfig, seed: int, measured: Measured) -> None:
+    def add(self, row: RowConfig, seed: int, measured: Measured, steps: StepCounts | None) -> None:
         """Store the result of a training. Raises SettingsError if the stored evaluation has other test images."""
+        environment = self.result.environment
+        if steps is not None:
+            environment = {**environment, GRAPHS: [*StepCounts(*environment.get(GRAPHS, ())).plus(steps)]}
         seconds = (self.stored.wall_seconds if self.stored else 0.0) + time.monotonic() - self._began
         rows = tuple(one.with_training(seed, measured) if one.name == row.name else one for one in self.result.rows)
-        self.result = self.result.model_copy(update={**self._test, "rows": rows, "wall_seconds": round(seconds, 1)})
+        found = {**self._test, "rows": rows, "environment": environment, "wall_seconds": round(seconds, 1)}
+        self.result = self.result.model_copy(update=found)
         if self.folder is not None:
             self.result.save(self.folder / RESULTS_NAME)
 

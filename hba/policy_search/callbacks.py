@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hba.hypernet import HyperNetwork
 from hba.schedule.schedule import Schedule
+from hba.utils.graphs import StepCounts
 from hba.utils.progress import ProgressBar, event_writer_class
 
 
@@ -66,7 +67,7 @@ class SearchResult:
     finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
     trained network for lam. hypernetwork: hypernetwork.to_module(lam) returns the network for any other lam; None for
     algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes. report: the
-    HTML page in the folder; None without a folder or a finished epoch, and if it could not be written.
+    page in the folder; None without a folder or a finished epoch, and if it failed. steps: on a GPU, how they ran.
     """
 
     schedule: Schedule | None = field(repr=False)
@@ -78,6 +79,7 @@ class SearchResult:
     folder: Path | None
     notes: tuple[str, ...] = field(default=(), repr=False)
     report: Path | None = None
+    steps: StepCounts | None = None
 
 
 class SearchCallback:

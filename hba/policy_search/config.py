@@ -34,7 +34,7 @@ DROPPED: Mapping[str, Any] = {
     **{"horizon_steps": 10, "search_spread": False, "calibrate": False},
 }
 """Former settings, with the value that had no effect. The config.json of a run may still contain them."""
-MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "pretrained")
+MAY_CHANGE = ("data", "classes", "data_root", "download", "workers", "device", "graph", "pretrained")
 """Settings that may differ when a run is resumed, or between the processes of one search: the places of files, and the
 device. The checkpoint identifies the images, their split, the pretrained weights and the kind of device."""
 

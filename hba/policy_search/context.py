@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from hba.algorithms import ImageTask, SearchState
-from hba.algorithms.state import Networks, named_networks
+from hba.algorithms.state import NetworkModel, Networks, named_networks
 from hba.algorithms.task import Task
 from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData, hashes_of
@@ -35,6 +35,7 @@ from hba.report.page import report_at_the_end
 from hba.schedule.file import space_entry
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
+from hba.utils.graphs import EAGER
 
 PRETRAINED = "pretrained weights"
 """Key of an identity: the hash of the weights, if there are any."""
@@ -141,7 +142,10 @@ class ImageSearchContext(SearchContext):
         ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
         last = self.config.algorithm.total_epochs(self.config, task.space)
         if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
-            measured = measure(state.to_module(), task.data.val, task.preprocessing.measure)
+            # A graph repeats the pass of one network, which must not be another copy each time.
+            is_ordinary = isinstance(state.learner, NetworkModel)
+            network, graphs = (state.learner.network, state.graphs) if is_ordinary else (state.to_module(), EAGER)
+            measured = measure(network, task.data.val, task.preprocessing.measure, graphs=graphs)
             loss, error_percent = measured.loss, measured.error_percent
         return {"train_error_percent": train_error_percent, "val_loss": loss, "val_error_percent": error_percent}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
@@ -20,6 +21,7 @@ from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.context import Metrics, SearchContext
 from hba.schedule.schedule import Schedule
 from hba.utils.devices import environment
+from hba.utils.graphs import StepGraphs
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
 
@@ -71,6 +73,11 @@ class SearchTrainer:
             self.load(saved)
             restore(self.history, saved["history"])
         self.count_steps()
+        learner = self.state.learner
+        parts = algorithm, *(one for one in vars(learner).values() if isinstance(one, nn.Module))
+        # Steps on text keep states between batches, which a graph would not.
+        wanted = getattr(context.config, "graph", False) if size() == 1 else False
+        self.state.graphs = StepGraphs.of(parts, learner.optimizer, self.state.generator, wanted=wanted)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the end of the last epoch, or until the callback requests a stop."""
@@ -217,6 +224,7 @@ class SearchTrainer:
             **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
             "wall_seconds": round(history.seconds, 1),
             **environment(state.device),
+            **({"graphs": [*counts]} if (counts := state.graphs.counts) else {}),
             **({"n_processes": size()} if size() > 1 else {}),
         }
 
@@ -231,5 +239,6 @@ class SearchTrainer:
             lam=state.lam.detach(),
             folder=None if folder is None else folder.path,
             notes=notes,
+            steps=state.graphs.counts,
             report=None if schedule is None or folder is None else self.context.report(folder.path),
         )

@@ -20,13 +20,15 @@ from hba.report.statistics import PairedDifference
 from hba.report.verdict import Verdict, verdict
 from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
+from hba.utils.graphs import StepCounts
 from hba.utils.settings import first_problem
 from hba.utils.text import first_of, percent
 
 RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""
-ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages")
-"""Keys of the hardware and software, next to the other keys of the file."""
+GRAPHS = "graphs"
+ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages", GRAPHS)
+"""Keys of the hardware and software, next to the other keys of the file. GRAPHS: the fields of StepCounts, on a GPU."""
 
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -216,6 +218,11 @@ class EvaluationResult(pydantic.BaseModel):
     def differences(self) -> Mapping[str, PairedDifference | None]:
         """`schedule_minus` of test errors, in percentage points. Below zero, the schedule is better."""
         return self.schedule_minus("test_error")
+
+    @property
+    def steps(self) -> StepCounts | None:
+        """How the steps of all trainings ran, on a GPU."""
+        return StepCounts(*self.environment[GRAPHS]) if GRAPHS in self.environment else None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -52,6 +52,17 @@ class Augmentation(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class EpochPolicy:
+    """The function of an epoch: `apply`, which is the same for all epochs, with the epoch's own tensors."""
+
+    apply: Callable[..., Tensor]
+    tensors: tuple[Tensor, ...] = ()
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return self.apply(*self.tensors, images, generator)
+
+
 class EpochRegularization(NamedTuple):
     """Regularizers in one epoch. row: their values by name. values (n,): all values of the epoch, on the device."""
 
@@ -95,7 +106,7 @@ class ScheduleAugmentation:
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
         """As Augmentation.by_epoch; only the device of the training images matters, and for a recipe their colour."""
         if self.schedule is None or not self.schedule.space.acts_on_images:
-            return [lambda images, generator: images] * epochs
+            return [EpochPolicy(lambda images, generator: images)] * epochs
         stretched = self.schedule.stretched(epochs)
         space, fill = stretched.space, stretched.fill
         if _fills_with_mean(stretched):
@@ -109,7 +120,7 @@ class ScheduleAugmentation:
             return apply_operations(space, draw, images, fill_for(images, fill), candidates)
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
-        return [partial(augment, *of_epoch) for of_epoch in zip(means, spreads, strict=True)]
+        return [EpochPolicy(augment, of_epoch) for of_epoch in zip(means, spreads, strict=True)]
 
     def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
         """The regularization of each epoch; empty for none. The trainer calls this method if it exists."""

@@ -13,6 +13,7 @@ from hba.data.loader import as_floats
 from hba.distributed.collectives import total
 from hba.distributed.process_info import rank, single_process, size
 from hba.training.criterion import error_share, loss_sum_of
+from hba.utils.graphs import EAGER, StepGraphs
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
@@ -92,7 +93,9 @@ def logits_of(network: nn.Module, data: Images, prepare: Function) -> tuple[Tens
 
 
 @torch.no_grad()
-def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None) -> Tensor:
+def totals(
+    predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None, graphs: StepGraphs = EAGER
+) -> Tensor:
     """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
 
     predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
@@ -106,11 +109,12 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
     for images, labels in data.once(measure_batch_size(data.image_size), share):
         with single_process():
             # Other processes measure other batches.
-            logits = predict(prepare(as_floats(images)))
+            logits = graphs.run("measure", lambda images: predict(prepare(as_floats(images))), images)
         loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
         wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
         if multi_label:
-            answers.append((logits, labels))
+            # The next batch may overwrite them.
+            answers.append((logits.clone(), labels))
         elif confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
             confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
@@ -124,7 +128,9 @@ def totals(predict: Function, data: Images, prepare: Function, confusion: Tensor
     return total(sums)
 
 
-def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None) -> Measured:
+def measure(
+    network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None, graphs: StepGraphs = EAGER
+) -> Measured:
     """Mean loss and error of the network in eval mode; its own mode is restored.
 
     n_classes: also find the confusion matrix of this many classes, and the wrong answers. The host waits at the end.
@@ -139,7 +145,7 @@ def measure(network: nn.Module, data: Images, prepare: Function, n_classes: int 
     was_training = network.training
     network.eval()
     counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
-    loss, wrong, count = totals(predict, data, prepare, counts).tolist()
+    loss, wrong, count = totals(network if n_classes is None else predict, data, prepare, counts, graphs).tolist()
     network.train(was_training)
     if counts is None:
         return Measured(loss / count, 100 * wrong / count)

@@ -1,5 +1,6 @@
 """Ordinary training of a network with an augmentation, as in the evaluation of a policy."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -21,22 +22,24 @@ from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import Augment, Augmentation, EpochRegularization
+from hba.training.augmentation import Augment, Augmentation, EpochPolicy, EpochRegularization
 from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured, measure
 from hba.training.mixing import mix
 from hba.training.optim import optimizer_for
+from hba.utils.graphs import StepCounts, StepGraphs
 from hba.utils.seeding import derived_seed, generator_for
 
 
 class Trained(NamedTuple):
-    """After the last epoch. epochs: loss and error of each on the augmented training images, means over its batches."""
+    """After the last epoch. epochs: mean loss and error of each on augmented images. steps: on a GPU, how they ran."""
 
     network: nn.Module
     test: Measured
     epochs: tuple[Measured, ...] = ()
+    steps: StepCounts | None = None
 
 
 def train(
@@ -71,14 +74,25 @@ def train(
         optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
         network.train()
         by_epoch = _by_epoch(augmentation, config.epochs, data.train)
+        parts = network, *(augment for augment, _, _ in by_epoch if not isinstance(augment, EpochPolicy))
+        graphs = StepGraphs.of(parts, optimizer, generator, wanted=config.graph if size() == 1 else False)
         state = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
         checkpoint.restore(state)
         for _ in range(state.step):
             on_step()
         for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
             regularize.acts.give(network, optimizer, regularize.row)
+            if regularize.acts.dropout_columns or regularize.acts.weight_decay_column is not None:
+                # Recordings contain both as numbers.
+                graphs.recordings.clear()
+            policy = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
+            shares = () if mixing is None else dataclasses.astuple(mixing)
+            mixes = torch.tensor(shares, dtype=torch.float64, device=device)
+            step = partial(_step, state, forward, preprocessing, policy.apply, regularize.acts)
             while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
-                _step(state, forward, preprocessing, augment, regularize, mixing)
+                graphs.run(policy.apply, step, *stream.next(), regularize.values, mixes, *policy.tensors)
+                lr_schedule.step()
+                state.step += 1
                 on_step()
                 checkpoint.save_regularly(state)
             mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
@@ -90,7 +104,8 @@ def train(
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
     test = measure(network, data.test.opened(), preprocessing.measure, n_classes)
     _check_finite(test.loss, "after the last step", config)
-    return Trained(network, test, tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs))
+    epochs = tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs)
+    return Trained(network, test, epochs, graphs.counts)
 
 
 def network_of(
@@ -126,29 +141,30 @@ def _step(
     state: TrainState,
     forward: Callable[[Tensor], Tensor],
     preprocessing: Preprocessing,
-    augment: Augment,
-    regularize: EpochRegularization,
-    mixing: Mixing | None,
+    apply: Callable[..., Tensor],
+    acts: Regularization,
+    images: Tensor,
+    labels: Tensor,
+    values: Tensor,
+    mixing: Tensor,
+    *of_policy: Tensor,
 ) -> None:
-    labels: Tensor | MixedLabels
-    images, labels = state.stream.next()
-    acts, _, values = regularize
-    augmented = augment(images, state.generator)
+    """Make one training step. mixing (4,): the fields of a Mixing, or (0,). of_policy: first arguments of `apply`."""
+    augmented = apply(*of_policy, images, state.generator)
     inputs = acts.on_inputs(preprocessing.train(augmented, state.generator), values, state.generator)
-    if mixing is not None:
-        inputs, labels = mix(inputs, labels, mixing, state.generator)
+    targets: Tensor | MixedLabels = labels
+    if len(mixing):
+        inputs, targets = mix(inputs, labels, Mixing(*mixing), state.generator)
     logits = forward(inputs)
-    loss = loss_of(logits, labels)
-    objective = loss + acts.penalty(logits, labels, values)
+    loss = loss_of(logits, targets)
+    objective = loss + acts.penalty(logits, targets, values)
     state.optimizer.zero_grad()
     objective.backward()
     collectives.average_gradients(state.network.parameters())
     state.optimizer.step()
     # Frees the memory of the gradients for the next pass.
     state.optimizer.zero_grad()
-    state.lr_schedule.step()
-    state.sums += torch.stack([loss.detach(), error_share(logits.detach(), labels).to(loss)])
-    state.step += 1
+    state.sums += torch.stack([loss.detach(), error_share(logits.detach(), targets).to(loss)])
 
 
 def _on_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:

@@ -30,7 +30,7 @@ def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_noth
     task, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
     start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)
-    algorithm_of(task).update_lambda(task, state, None)
+    algorithm_of(task).update_lambda(task, state, ())
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
     direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork
@@ -49,7 +49,12 @@ def test_steps_alternate_as_in_the_pseudo_code(
 ) -> None:
     task, state = begun_as_in_the_paper(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
-    monkeypatch.setattr(hypergradient, "update_phi", lambda *_: calls.append("phi"))
+
+    def update_phi(_: ImageTask, state: Any, *further: Any) -> None:
+        calls.append("phi")
+        state.learner.update()
+
+    monkeypatch.setattr(hypergradient, "update_phi", update_phi)
     monkeypatch.setattr(Hypergradient, "update_lambda", lambda *_: calls.append("lambda"))
     step(task, state, 3 * train_steps)
     assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])

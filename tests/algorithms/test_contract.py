@@ -135,6 +135,7 @@ class Drifting(Algorithm):
         images, labels = state.train_stream.next()
         inputs = task.augment(images, state.lam.expand(len(images), -1), state.generator)
         state.totals.add_training(*state.learner.learn(inputs, labels))
+        state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             state.lam += self.strength * torch.randn(state.lam.shape, generator=state.generator)

@@ -14,7 +14,7 @@ from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_valida
 from torch import Tensor
 from torch.optim import Adam
 
-from hba.algorithms.lambda_steps import SHARED, SharedDirections, directions, proximal_step
+from hba.algorithms.lambda_steps import SHARED, LambdaGradient, SharedDirections, directions, proximal_step
 from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, randaugment, search_space
@@ -43,7 +43,7 @@ def test_the_gradient_is_that_of_the_next_validation_batch() -> None:
     (images, labels), (after, _) = next_validation(task, state, 2)
     network, at = copy.deepcopy(state.learner.hypernetwork).eval(), state.lam.detach().clone().requires_grad_()
     F.cross_entropy(network(images, at), labels).backward()
-    algorithm_of(task).update_lambda(task, state, None)
+    algorithm_of(task).update_lambda(task, state, ())
     torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
     assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), after)
 
@@ -152,6 +152,6 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, op
     generator = seeded(5)
     gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
     for _ in range(1000):
-        algorithm_of(task).move_lambda(task, state, gradient.clone(), curvature=curvature)
+        algorithm_of(task).move_lambda(task, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature))
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)

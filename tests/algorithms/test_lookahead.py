@@ -139,7 +139,7 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
         lowered.append((validation(network) - after) / alpha)
     advantages = compared(torch.tensor(lowered), draws)
     uphill = expected_score(space, trial, advantages / advantages.std())
-    algorithm_of(task).update_lambda(task, state, trial)
+    algorithm_of(task).update_lambda(task, state, (None, None), trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
 
 
@@ -154,7 +154,7 @@ def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.M
     generator = seeded(0)
     plant_rewards(monkeypatch, lambda trial: trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator))
     for _ in range(80):
-        algorithm_of(task).update_lambda(task, state, augmented(task, state))
+        algorithm_of(task).update_lambda(task, state, (None, None), augmented(task, state))
     probabilities = torch.sigmoid(state.lam.detach())[[slot.probability for slot in space.slots]].tolist()
     found = probabilities.pop(winner)
     assert found > 0.8

@@ -180,10 +180,13 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
 
     monkeypatch.setattr(type(algorithm_now), "standardized", lambda _, trial, rewards: planted(trial, rewards))
     images, labels = state.train_stream.next()
-    update = algorithm_now.update_lambda if algorithm == "lookahead" else algorithm_now.update_lambda_by
     places = []
     for _ in range(240):
         trial = algorithm_now.augmented(task, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
-        update(task, state, trial)
+        if algorithm == "lookahead":
+            algorithm_now.update_lambda(task, state, (None, None), trial)
+        else:
+            found = algorithm_now.gradient_by(task, state, trial, *state.mover.val_stream.next())
+            algorithm_now.move_lambda(task, state, found)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)

@@ -110,7 +110,7 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
     others = rewards.mean() if draws == 1 else (copies.sum(0) - copies) / (draws - 1)
     compared = (copies - others).flatten()
     by_rewards = -expected_score(task.space, trial, compared / compared.std())
-    algorithm.update_lambda_by(task, state, trial)
+    algorithm.move_lambda(task, state, algorithm.gradient_by(task, state, trial, *state.mover.val_stream.next()))
     for column, name in enumerate(task.space.names):
         expected = (through_response if name == "weight_decay" else by_rewards)[column]
         torch.testing.assert_close(state.lam.grad[column], expected, rtol=1e-3, atol=1e-5, msg=name)

@@ -117,7 +117,7 @@ def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pyte
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
     def trained(*_: Any) -> Result:
-        return Measured(next(losses), 10.0), (), None
+        return Measured(next(losses), 10.0), (), None, None
 
     monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
     for resume in (False, True):

@@ -162,7 +162,7 @@ def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeyp
 
     def run(executor: ProcessExecutor, function: Any, tasks: Any, *_: Any) -> Any:
         seen.append((len(tasks), executor.n_threads))
-        yield from ((number, (Measured(0.0, 50.0), (), None)) for number in range(len(tasks)))
+        yield from ((number, (Measured(0.0, 50.0), (), None, None)) for number in range(len(tasks)))
 
     monkeypatch.setattr(ProcessExecutor, "run", run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
