@@ -4,6 +4,7 @@
     python benchmarks/speed.py operations [--rounds 5] [--seconds 0.2]
     python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
+    python benchmarks/speed.py launches
     python benchmarks/speed.py page
 
 Run these on an otherwise idle machine. All except `throughput` use one thread, and the images for steps are noise.
@@ -11,8 +12,9 @@ Run these on an otherwise idle machine. All except `throughput` use one thread, 
 CUDA GPU, it prints milliseconds per call on the GPU instead. `operations` prints microseconds per image of each
 operation outside the walk, compared with the same libraries. `steps` times a training step of each algorithm, with
 its share of the lambda steps, and a step of its floor: only the passes through the network that it cannot do without,
-as counted by common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in one process, and
-store their results in benchmarks/results; `page` writes their tables in docs/speed.md.
+as counted by common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in one process.
+`launches` counts, without a GPU, the calls that launch something on one. The last three store their results in
+benchmarks/results; `page` writes their tables in docs/speed.md.
 """
 
 import os
@@ -30,6 +32,7 @@ from common.options import DEVICE, KEPT_IN, OneLineErrors, with_options
 from common.pages import fill_page
 from common.records import DOCS, made_by, store_of
 from common.tables import hardware_of
+from speeds.launches import launch_table, record_of_launches
 from speeds.peers import SEED
 from speeds.steps import (
     fast_table,
@@ -43,7 +46,7 @@ from speeds.throughput import NOTES, gpu_table, gpu_times, peer_table
 
 from hba.utils.devices import find_device
 
-TABLES = {"steps": floor_table, "fast": fast_table}
+TABLES = {"steps": floor_table, "fast": fast_table, "launches": launch_table}
 RECORDS = {"steps": record_of_floors, "fast": record_of_fast}
 
 
@@ -89,15 +92,18 @@ def with_sizes(default: str) -> Callable[[Any], Any]:
             "--steps", type=click.IntRange(4), default=20, show_default=True, help="Of a round, timed or not."
         ),
         DEVICE,
+        click.option("--graph/--no-graph", default=True, help="On a GPU, record steps as CUDA graphs."),
         KEPT_IN,
     )
 
 
-def time_steps(question: str, sizes: str, batch_size: int, rounds: int, steps: int, device: str, results: Path) -> None:
+def time_steps(
+    question: str, sizes: str, batch_size: int, rounds: int, steps: int, device: str, graph: bool, results: Path
+) -> None:
     torch.set_num_threads(1)
     for size in sizes.split(","):
         model, _, side = size.partition(":")
-        shared = settings_of(model, int(side), batch_size, device)
+        shared = settings_of(model, int(side), batch_size, device, graph=graph)
         record = RECORDS[question](shared, steps, rounds, made_by(find_device(device)))
         store_of(results, question).add(record)
         click.echo(TABLES[question]([record]))
@@ -115,6 +121,15 @@ def steps(**options: Any) -> None:
 def fast(**options: Any) -> None:
     """Time steps with and without bfloat16."""
     time_steps("fast", **options)
+
+
+@main.command()
+@KEPT_IN
+def launches(results: Path) -> None:
+    """Count what a policy call and steps launch on a GPU."""
+    record = record_of_launches(made_by(torch.device("cpu")))
+    store_of(results, "launches").add(record)
+    click.echo(launch_table([record]))
 
 
 @main.command()

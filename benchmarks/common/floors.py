@@ -19,6 +19,7 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing import Preprocessing
 from hba.training.optim import optimizer_for
 from hba.utils.devices import find_device
+from hba.utils.graphs import StepGraphs
 
 Reached = Literal["weights", "images", "nothing"]
 
@@ -83,7 +84,7 @@ def streams_of(config: SearchConfig, data: SearchData) -> tuple[BatchStream, Bat
 
 
 def bare_seconds_per_step(floor: Floor, config: SearchConfig, data: SearchData, measured: int) -> float:
-    """Seconds per step of the floor, on batches of the search's sizes, with the optimizer's step."""
+    """Seconds per step of the floor, on batches of the sizes of the search, with the optimizer; on a GPU as graphs."""
     device = find_device(config.device)
     updates = config.algorithm.update_schedule
     clock = StepClock(measured, updates.train_steps, device)
@@ -106,33 +107,40 @@ def _bare_steps(floor: Floor, config: SearchConfig, data: SearchData, n_steps: i
     network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(data.train.device)
     train_stream, val_stream = streams_of(config, data)
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
+    graphs = StepGraphs.of((network,), optimizer, torch.Generator(data.train.device), wanted=config.graph)
+
+    def train(images: Tensor, labels: Tensor) -> None:
+        network.train()
+        for _ in range(floor.trainings):
+            optimizer.zero_grad()
+            F.cross_entropy(network(images), labels).backward()
+        _forward(network, images, floor.forwards)
+        optimizer.step()
+
+    def validate(images: Tensor, val_images: Tensor, val_labels: Tensor) -> None:
+        network.eval()
+        _gradient(network, preprocessing.measure(val_images), val_labels, floor.validates)
+        _forward(network, images, floor.rewards)
+
     for _ in range(n_steps):
         images, labels = train_stream.next()
         images = preprocessing.measure(images)
 
-        def train(images: Tensor = images, labels: Tensor = labels) -> None:
-            network.train()
-            for _ in range(floor.trainings):
-                optimizer.zero_grad()
-                F.cross_entropy(network(images), labels).backward()
-            _forward(network, images, floor.forwards)
-            optimizer.step()
+        def training_step(images: Tensor = images, labels: Tensor = labels) -> None:
+            graphs.run("train", train, images, labels)
             schedule.step()
 
-        def validate(images: Tensor = images) -> None:
-            network.eval()
-            val_images, val_labels = val_stream.next()
-            _gradient(network, preprocessing.measure(val_images), val_labels, floor.validates)
-            _forward(network, images, floor.rewards)
+        def lambda_step(images: Tensor = images) -> None:
+            graphs.run("validate", validate, images, *val_stream.next())
 
-        yield train, validate
+        yield training_step, lambda_step
 
 
 def _gradient(network: nn.Module, images: Tensor, labels: Tensor, reached: Reached) -> None:
     if reached == "nothing":
         _forward(network, images, 1)
         return
-    wanted = [images.requires_grad_()] if reached == "images" else list(network.parameters())
+    wanted = [images := images.detach().requires_grad_()] if reached == "images" else list(network.parameters())
     torch.autograd.grad(F.cross_entropy(network(images), labels), wanted)
 
 

@@ -1,6 +1,7 @@
-"""The stages of the GPU programme, most valuable first."""
+"""The stages of the GPU programme, the shortest and most valuable first."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,15 +116,17 @@ def throughput(place: Place) -> Results | None:
     return {"gpu_seconds_per_call": json.loads(file.read_text(encoding="utf-8"))}
 
 
-def timed(command: str, sizes: str) -> Callable[[Place], Results | None]:
-    """A command of speed.py that stores its own records."""
+def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results | None]:
+    """A command of speed.py that stores its own records. further: more options."""
 
     def do(place: Place) -> Results | None:
         small = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
-        large = ["--sizes", sizes, "--batch-size", "128", "--rounds", "3", "--steps", "40"]
+        # Lambda steps are recorded within the first quarter, which is not timed.
+        large = ["--sizes", sizes, "--batch-size", "128", "--rounds", "3", "--steps", "100"]
         where = ["--device", place.device, "--results", place.results]
         sized = small if place.is_trial else large
-        return {} if place.finished(command, BENCHMARKS / "speed.py", command, *sized, *where) else None
+        name = "-".join((command, *(word.strip("-") for word in further)))
+        return {} if place.finished(name, BENCHMARKS / "speed.py", command, *sized, *where, *further) else None
 
     return do
 
@@ -144,6 +147,23 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
         return {"seconds": float(last["seconds"]), "val_error_percent": float(last["val_error_percent"])}
 
     return do
+
+
+def jobs(place: Place) -> Results | None:
+    """Train eight networks on the same data, with different numbers of them at a time."""
+    found = {}
+    small = ["--epochs", "1", "--model", "wrn-10-1", "--image-size", "8", "--train-size", "100", "--batch-size", "20"]
+    large = ["--epochs", "5", "--model", "wrn-16-2", "--train-size", "4000", "--batch-size", "128"]
+    for number in (1, 2) if place.is_trial else (1, 2, 4, 8):
+        out = place.work / f"jobs-{number}"
+        shutil.rmtree(out, ignore_errors=True)
+        sized = small if place.is_trial else large
+        words = [place.data, *sized, "--seeds", "8", "--against", "none", "--jobs", number, "--device", place.device]
+        if not place.finished(f"jobs-{number}", "-m", "hba", "evaluate", "randaugment", *words, "--out", out):
+            return None
+        results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+        found[str(number)] = 16 * 3600 / results["wall_seconds"]
+    return {"trainings_per_hour": found}
 
 
 def evaluation(place: Place) -> Results | None:
@@ -185,6 +205,10 @@ def _calls(found: Results) -> str:
     return ", ".join(f"{name} {1e3 * median(rounds):.2f} ms" for name, rounds in calls.items()) or "-"
 
 
+def _trained(found: Results) -> str:
+    return ", ".join(f"{number}: {rate:.0f}" for number, rate in found["trainings_per_hour"].items())
+
+
 def _searched(found: Results) -> str:
     return f"{found['seconds']:.0f} s, validation error {found['val_error_percent']:.2f} %"
 
@@ -202,9 +226,11 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "tests": Stage("tests with the mark gpu", tests, _tested),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage("steps of all algorithms beside their floors", timed("steps", "wrn-40-2:32"), _above),
-        "fast": Stage("steps with --fast and without", timed("fast", "wrn-40-2:32,resnet-50:224"), _above),
-        "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
+        "steps-no-graph": Stage("the same without graphs", timed("steps", "wrn-40-2:32", "--no-graph"), _above),
         "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),
+        "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
+        "jobs": Stage("trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time", jobs, _trained),
+        "fast": Stage("steps with --fast and without", timed("fast", "wrn-40-2:32,resnet-50:224"), _above),
         "evaluation": Stage("WRN-40-2 with the schedule of `search`, and baselines", evaluation, _errors),
         "table-3": Stage("Table 3, search time", table("3"), _elsewhere),
         "table-4": Stage("Table 4, WRN-40-2", table("4"), _elsewhere),

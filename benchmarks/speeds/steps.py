@@ -40,8 +40,9 @@ def noise_data(side: int, n_train: int, n_val: int) -> SearchData:
     return SearchData("noise", names, noise(n_train, side, 0), noise(n_val, side, 1))
 
 
-def settings_of(model: str, side: int, batch_size: int, device: str) -> dict[str, Any]:
-    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device}
+def settings_of(model: str, side: int, batch_size: int, device: str, *, graph: bool = True) -> dict[str, Any]:
+    how = {} if graph else {"graph": False}
+    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device, **how}
 
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
@@ -100,7 +101,7 @@ def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
     """The newest records for each network, image size and batch size."""
     records = store_of(results, question).by_key().values()
-    return newest(records, lambda run: tuple(run.settings[one] for one in SIZE))
+    return newest(records, lambda run: tuple(run.settings.get(one) for one in (*SIZE, "graph")))
 
 
 def floor_table(records: Sequence[Record]) -> str:
@@ -121,7 +122,8 @@ def floor_table(records: Sequence[Record]) -> str:
             if name in FLOORS
         )
         side = settings["image_size"]
-        what = f"{settings['model']}, {side}x{side} pixels, batches of {settings['batch_size']}"
+        without = "" if settings.get("graph", True) else ", without graphs"
+        what = f"{settings['model']}, {side}x{side} pixels, batches of {settings['batch_size']}{without}"
         made = f"{hardware_of(record.made_by)}; commit `{record.made_by['commit']}`"
         rounds = len(next(iter(seconds.values())))
         parts.append(f"{what}; {rounds} rounds; {made}.\n\n{markdown(table)}")
