@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hba.operations import STAGED
 from hba.policy_choice.linear import LinearLayer, cross_validated
 from hba.policy_choice.networks import linear_gaps, to_train
 from hba.policy_choice.record import AutoRecord, Candidate, LinearResult
+from hba.policy_search import training_size
 
 CPU = torch.device("cpu")
 
@@ -127,7 +129,8 @@ def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: A
     """A run that chooses between a network from random weights and the installed one."""
     train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
     how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 400.0, "jobs": 1}
-    return hba.auto((train, test), out=folder, callback=callback, **how, **given)
+    with mock.patch.multiple(training_size, MOST_SECONDS=0.2, SMALL=("wrn-10-1",)):
+        return hba.auto((train, test), out=folder, callback=callback, **how, **given)
 
 
 @pytest.fixture(scope="module")
