@@ -4,8 +4,7 @@
 class HbaError(Exception):
     """Base class of all errors raised for a user's mistake or a run that cannot continue.
 
-    The message is always one line: unprintable characters in the names and values that it quotes become escapes, such
-    as `\\n`.
+    The message is always one line: unprintable characters in names and values become escapes, such as `\\n`.
     """
 
     def __init__(self, message: str = "") -> None:

@@ -12,7 +12,7 @@ FOLDERS = ("hba", "cli", "policies", "benchmarks", "examples", "tests", ".ci")
 MOST_LINES_OF_A_FILE = 399
 MOST_LINES_OF_A_FUNCTION = 59
 MOST_BYTES_OF_A_FILE = 4_000_000
-MOST_LINES = {"hba": 25_300, "cli": 2_120, "benchmarks": 4_800, "tests": 23_800}
+MOST_LINES = {"hba": 25_300, "cli": 2_120, "benchmarks": 4_810, "tests": 23_850}
 """Of all Python files of a folder."""
 MOST_FILES = {"hba": 184, "cli": 14}
 MOST_CASES = 1_290

@@ -343,8 +343,7 @@ class Race(Algorithm):
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
         """The gaps of symmetries, and the largest gap allowed; for each fork that has ended, its mean loss, the
         difference to the first fork, and its standard error; the chosen fork, its symmetries and groups, and whether
-        look-ahead moves their values. Numbers that are not finite, as all gaps if the network learned nothing, are
-        None.
+        look-ahead moves their values. Numbers that are not finite, as gaps of a network that learned nothing, are None.
         """
         names, forks = symmetries_of(task.space), {}
         for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):

@@ -98,8 +98,7 @@ def auto(
     whatever reason it stopped; you may give a longer budget_seconds. A run that has no plan yet begins again with the
     given arguments. network: your own network, which is copied. space, jobs, cluster: as in hba.search and
     hba.evaluate; jobs None means one for each thread of a CPU. against: names or files to compare the best row with in
-    the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig; those that you give are not
-    chosen.
+    the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig, which are then not chosen.
 
     A KeyboardInterrupt ends the current phase, and the answer uses the results so far. Raises HbaError for what cannot
     work; `out` keeps the results so far.

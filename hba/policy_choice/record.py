@@ -22,8 +22,7 @@ FAR_SHARE = 0.4
 class Candidate(TrainingSize, frozen=True):
     """A network, image size and epochs to choose from.
 
-    loss, error_percent: of a training with RandAugment on validation images, calibrated in nats; None before it
-    ends. took: its seconds.
+    loss, error_percent: of a training with RandAugment on validation images, calibrated, in nats. took: its seconds.
     """
 
     loss: float | None = None

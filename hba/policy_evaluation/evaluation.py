@@ -92,8 +92,7 @@ def evaluate(
     the network of the schedule's first seed in `out`, for load_network: network.pt and network.json. If a resumed
     evaluation has the result of this training but not its network, it trains it again. progress: show a bar in a
     terminal or a notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, except its
-    device and rows, override those of the search. Raises HbaError for what cannot work, and DivergedError if a loss is
-    not finite.
+    device and rows, override those of the search. HbaError: what cannot work. DivergedError: a loss is not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)

@@ -16,7 +16,9 @@ from hba.algorithms import LambdaSteps, Race
 from hba.algorithms.race_policies import names_of_forks, row_of, symmetries_of
 from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.trainer import graphs_for
 from hba.training.metrics import measure
+from hba.utils.graphs import WARM_UP_RUNS
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 
@@ -60,7 +62,7 @@ def within(
 def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float]:
     """Mean seconds of a training step with its share of the policy steps, and of a pass over all validation images.
 
-    The first round of train_steps is slower and not counted.
+    The first round of train_steps is slower and not counted, nor are those before steps run as CUDA graphs.
     """
     task, algorithm = context.task, context.config.algorithm
     if isinstance(algorithm, LambdaSteps):
@@ -73,6 +75,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
         task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
+        state.graphs = graphs_for(state, task.config)
 
         def now() -> float:
             if state.device.type == "cuda":
@@ -81,7 +84,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
 
         every = len(rows) or algorithm.update_schedule.train_steps
         seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
-        n_rounds, begun = -1, now()
+        n_rounds, begun = -1 if state.graphs.recorder is None else -1 - WARM_UP_RUNS, now()
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
                 if rows:

@@ -76,8 +76,7 @@ def search(
     within this time on this machine, counted from the call. It measures some steps first, which does not change the
     result. With a preset, which named data sets have, with `paper`, with images in memory or with your own network, it
     chooses only the epochs. config: the config.json of an earlier search, or its folder; its settings, except the
-    device, replace the defaults. jobs, cluster: for the algorithm race, how many forks run at a time, and where, as in
-    hba.evaluate.
+    device, replace the defaults. jobs, cluster: as in hba.evaluate, for the forks of the algorithm race.
 
     Inside hba.distributed.joined, the processes started by torchrun run one search together: all call this function
     with the same arguments, only the first calls its callback and writes files, and all get the result.

@@ -58,6 +58,14 @@ class History:
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
+def graphs_for(state: SearchState[InnerModel], config: Any) -> StepGraphs:
+    """What runs the steps of a search with these settings, as CUDA graphs if its device and networks allow it."""
+    parts = config.algorithm, *(one for one in vars(state.learner).values() if isinstance(one, nn.Module))
+    # Steps on text keep states between batches, which a graph would not.
+    wanted = getattr(config, "graph", False) if size() == 1 else False
+    return StepGraphs.of(parts, state.learner.optimizer, state.generator, wanted=wanted)
+
+
 class SearchTrainer:
     """A search at its first step, or at the point where the run in the folder stopped. folder: None saves nothing."""
 
@@ -73,11 +81,7 @@ class SearchTrainer:
             self.load(saved)
             restore(self.history, saved["history"])
         self.count_steps()
-        learner = self.state.learner
-        parts = algorithm, *(one for one in vars(learner).values() if isinstance(one, nn.Module))
-        # Steps on text keep states between batches, which a graph would not.
-        wanted = getattr(context.config, "graph", False) if size() == 1 else False
-        self.state.graphs = StepGraphs.of(parts, learner.optimizer, self.state.generator, wanted=wanted)
+        self.state.graphs = graphs_for(self.state, context.config)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the end of the last epoch, or until the callback requests a stop."""

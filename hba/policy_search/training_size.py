@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pydantic
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hba.config.training import source_of_weights
 from hba.data.look import Look
@@ -25,6 +25,7 @@ from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_wo
 from hba.schedule.recipes import RECIPES
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import ScheduleAugmentation
+from hba.utils.graphs import WARM_UP_RUNS, StepGraphs
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 
@@ -43,8 +44,7 @@ FEWEST_FINE_TUNING, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART = (2, 5), 30, 6
 """Bounds on the epochs of fine-tuning, the fewest at the smallest side and at all others, and the epochs if only a part
 of the images is used, at the smallest side."""
 FROZEN_SHARE, MOST_SIDES = 1 / 3, 3
-"""Share of the groups of layers, from the first, that a gentle training freezes; how many of the largest sides are
-considered."""
+"""Share of the groups of layers, from the first, that a gentle training freezes; how many sides to time, at most."""
 IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
 """Images in a training that make a larger network worthwhile; bounds on the epochs for that; and most epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
@@ -119,8 +119,7 @@ def fine_tuning_sizes(
 ) -> list[TrainingSize]:
     """The choices for pretrained weights whose trainings take about this many seconds, with a few epochs or more.
 
-    For each of the models, the largest MOST_SIDES sides, each in the ways of ways_to_fine_tune. Raises SettingsError if
-    no training fits.
+    For each of the models, the largest MOST_SIDES sides, each as in ways_to_fine_tune. SettingsError if none fits.
     """
     batch_size = given.get("batch_size") or min(FINE_TUNING_BATCH, max(2, images_of(look, given) // 3))
     timer, source = StepTimer(look, batch_size, device, n_threads, given), source_of_weights(given.get("pretrained"))
@@ -300,7 +299,7 @@ class StepTimer:
         return found[False] / found[True] if len(found) == 2 else 1.0
 
     def _timed(self, rung: Rung, is_fast: bool) -> float:
-        """Time a few steps, without the first, and take the shortest."""
+        """Time a few steps, without the first and those before a CUDA graph, and take the shortest."""
         side, threads, seconds = rung.side, torch.get_num_threads(), list[float]()
         how = dict(rung.further)
         start = Start.of(rung.model, how["pretrained"], how["freeze"]) if how else None
@@ -309,25 +308,30 @@ class StepTimer:
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
-        optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, foreach=True)
+        is_on_gpu, generator = self.device.type == "cuda", torch.Generator(self.device)
+        optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, fused=is_on_gpu, foreach=not is_on_gpu)
         images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
         augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]
+        graphs = StepGraphs.of([network], optimizer, generator, wanted=self.given.get("graph"))
+        least = 2 if graphs.recorder is None else WARM_UP_RUNS + 2
+
+        def step(images: Tensor) -> None:
+            nn.functional.cross_entropy(forward(augment(images, generator)), labels).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
         torch.set_num_threads(self.n_threads)
         try:
-            while len(seconds) < 2 or (len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS):
+            while len(seconds) < least or (len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS):
                 began = time.perf_counter()
-                inputs = augment(images, torch.Generator(self.device))
-                optimizer.zero_grad()
-                try:
-                    nn.functional.cross_entropy(forward(inputs), labels).backward()
-                except SettingsError:
-                    # The user's own network cannot compute in bfloat16.
-                    return math.inf
-                optimizer.step()
-                if self.device.type == "cuda":
+                graphs.run("step", step, images)
+                if is_on_gpu:
                     torch.cuda.synchronize(self.device)
                 seconds.append(time.perf_counter() - began)
+        except SettingsError:
+            # The user's own network cannot compute in bfloat16.
+            return math.inf
         finally:
             torch.set_num_threads(threads)
         return BESIDE * min(seconds[1:]) / self.batch_size

@@ -94,8 +94,7 @@ class OverSeeds:
     @property
     def agreement(self) -> float | None:
         """How much the searches agree in how they moved the probabilities of operations: Spearman's correlation, as the
-        mean over all pairs of seeds. 1 is the same order, 0 is chance. None for fewer than three operations, and if a
-        search moved none.
+        mean over pairs of seeds. 1 is the same order, 0 is chance. None for two operations, or if a search moved none.
         """
         from scipy.stats import rankdata
 

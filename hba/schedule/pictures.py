@@ -171,9 +171,7 @@ def shown(image: Tensor) -> Tensor:
 def augmented_copies(
     schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
 ) -> Iterator[list[tuple[Tensor, str]]]:
-    """For each image, the copies that draw_augmented shows, float (C, H, W) in [0, 1], each with its operations, one
-    per line, or `unchanged`.
-    """
+    """For each image, copies (C, H, W), float in [0, 1], each with its operations, one per line, or `unchanged`."""
     generator = torch.Generator().manual_seed(seed)
     policy = schedule.without_regularizers().policy(epoch)
     for image in images:

@@ -39,8 +39,7 @@ def scheduled(
 ) -> LRScheduler:
     """The named schedule of the learning rate over total_steps, which begin with warm_up_steps of linear warm-up.
 
-    It changes at every step. Step k of w of the warm-up, counted from 1, has k / (w + 1) of the rate. plateau_epochs:
-    the patience of PLATEAU.
+    It changes at every step: steps 1, ..., w of the warm-up have k / (w + 1) of it. plateau_epochs: of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None

@@ -238,9 +238,8 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network` has saved in the folder of a run.
 
     run: the folder, or one of its files. network: your own network, if torch.export could not write it and network.pt
-    holds its state dict. Only load files of people that you trust: torch.export.load may run code in a file. Raises
-    RunError if the folder holds no network, or its files are broken or of another version of hba, and SettingsError if
-    `network` is missing.
+    holds its state dict. Only load files of people that you trust: torch.export.load may run code in a file. RunError
+    if the folder holds no network, or its files are broken or of another version; SettingsError without `network`.
     """
     folder = run_of(run)
     path, described = folder / NETWORK_NAME, folder / INFO_NAME

@@ -130,7 +130,7 @@ class StepGraphs:
         return [] if self.optimizer is None else [group for group in self.optimizer.param_groups if group["params"]]
 
     def run(self, key: Hashable, step: Callable[..., T], *inputs: Tensor) -> T:
-        """Return step(*inputs): tensors that the next run with the same key may overwrite.
+        """Return step(*inputs): tensors that the next run may overwrite, because graphs share their memory.
 
         key: names the step, and everything besides the inputs that decides what it computes.
         """

@@ -10,17 +10,21 @@ import pytest
 import torch
 from each import each
 from recorded_steps import TracingRecorder
-from search_problems import small_data, small_settings
+from search_problems import small_config, small_data, small_settings
 from search_steps import algorithm_of, assert_same, begun
 from small_trainings import EPOCHS, STEPS, tiny_data
 from torch import Tensor, nn
 
 import hba
 from hba.config.evaluation import EvaluationConfig
+from hba.data.look import Look
 from hba.errors import HbaWarning
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES
+from hba.policy_search.budget import measured
+from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.training_size import BESIDE, Rung, StepTimer
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
@@ -106,6 +110,28 @@ def test_recorded_steps_of_a_training_do_what_eager_ones_do_while_policy_and_lea
     # A learning rate is rounded to a float32 in a tensor.
     assert [one.loss for one in recorded.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-5)
     assert len({one.loss for one in eager.epochs}) == EPOCHS
+
+
+@pytest.mark.usefixtures("fixed_shapes")
+def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this clock, a step takes a second, and one as a graph a tenth of it."""
+    graphs = StepGraphs(TracingRecorder())
+
+    def clock() -> float:
+        return graphs.n_eager + 0.1 * graphs.n_replayed
+
+    monkeypatch.setattr("hba.policy_search.budget.graphs_for", lambda state, config: graphs)
+    context = ImageSearchContext.of(
+        small_config(algorithm="lookahead", learning_rate_schedule="constant"), small_data()
+    )
+    # Two steps and the gradient of lambda.
+    assert measured(context, 10.0, clock)[0] == pytest.approx(0.3 / 2)
+    graphs = StepGraphs(TracingRecorder())
+    monkeypatch.setattr(StepGraphs, "of", lambda *_, **__: graphs)
+    monkeypatch.setattr("time.perf_counter", clock)
+    timer = StepTimer(Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), False, 8, False), 4, torch.device("cpu"), 1, {})
+    assert timer._timed(Rung("wrn-10-1", 8), is_fast=False) == pytest.approx(BESIDE * 0.1 / 4)
+    assert graphs.reason is None
 
 
 @each(
