@@ -1,5 +1,6 @@
 """Counts the calls that launch kernels, without a GPU."""
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 from unittest import mock
@@ -22,7 +23,8 @@ from hba.schedule.library import load_policy
 from hba.utils.graphs import StepGraphs
 from speeds.steps import BATCHES, LEARNING_RATE, noise_data, settings_of
 
-GPU = torch.device("cuda", 0)
+GPU = torch.device("cuda", 7)
+"""A device that nothing else uses, because constants are kept by device."""
 POLICIES = ("randaugment", "photo", "timm", "cifar10-copy")
 ALGORITHMS = ("lookahead", "hba", "stn", "delta-stn")
 KINDS = {"train_step": "training step", "update_weights": "training step", "gradient": "gradient of lambda"}
@@ -84,6 +86,19 @@ def of_policy(name: str, batch_size: int = 128, side: int = 32) -> Launches:
     return counted
 
 
+def of_compiled_policy(name: str, batch_size: int = 128, side: int = 32) -> int:
+    """Kernels of a compiled call: those that Inductor generates, here for a CPU, and PyTorch's that it calls."""
+    from torch._inductor import metrics
+    from torch._inductor.utils import run_and_get_code
+
+    torch.compiler.reset()
+    metrics.reset()
+    policy = torch.compile(load_policy(name).policy(0), fullgraph=True, dynamic=False)
+    _, (code,) = run_and_get_code(policy, torch.zeros(batch_size, 3, side, side))
+    called = re.findall(r"^ +(?:buf\d+ = torch\.ops\.)?aten\.\w+\.\w+\(", code, re.MULTILINE)
+    return metrics.generated_kernel_count + len(called)
+
+
 class CountingGraphs(StepGraphs):
     """Runs steps, and counts what each launches, by the name of its function."""
 
@@ -126,6 +141,7 @@ def record_of_launches(made_by: Mapping[str, Any]) -> Record:
     found = [*policies.values(), *(one for of_one in steps.values() for one in of_one.values())]
     results: Results = {
         "policies": {name: len(one.names) for name, one in policies.items()},
+        "compiled": {name: of_compiled_policy(name) for name in POLICIES},
         "steps": {name: {kind: len(one.names) for kind, one in of_one.items()} for name, of_one in steps.items()},
         "waits": sorted({wait for one in found for wait in one.waits}),
     }

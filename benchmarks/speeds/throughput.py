@@ -116,6 +116,7 @@ def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
         "hba": functools.partial(policy, batch),
         # With a generator of its own, a call is not recorded as a graph.
         "hba, eager": functools.partial(policy, batch, generator),
+        "hba, compiled": functools.partial(torch.compile(policy, mode="reduce-overhead", fullgraph=True), batch),
         "kornia RandAugment, one draw a batch": functools.partial(kornia_rand_augment(), batch),
         TRAINING_STEP: training_step(batch),
     }

@@ -1,12 +1,14 @@
 """A compiled policy gives what the policy gives, without a break in its graph."""
 
 import dataclasses
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from each import each
 from mixed_draws import TWO_INTERPOLATIONS, mirror, random_values
 from random_inputs import eight_bit_images, seeded
 from torch import Tensor
@@ -15,6 +17,7 @@ import hba
 from hba.operations import Operation
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
+from hba.schedule.library import load_policy
 
 HALF = Operation("Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0))
 OF_ALL_KINDS = SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror)))
@@ -73,3 +76,15 @@ def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() 
     """The last batch of an epoch is smaller; the program is compiled again, or takes any size."""
     assert_compiles(policy_for(SearchSpace(), None), (N_IMAGES, 7, 1))
     assert_compiles(policy_for(COUNTED, N_IMAGES, spread=0.75))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+@each("name", ["photo", "timm"])
+def test_inductor_gives_the_same_pixels_to_rounding(name: str) -> None:
+    policy, images = load_policy(name).policy(0), eight_bit_images((N_IMAGES, 3, 32, 32), seed=2)
+    sample = policy.draw(N_IMAGES, seeded(8))
+    replay: Callable[..., Tensor] = torch.compile(policy.replay, fullgraph=True, dynamic=False)
+    difference = (replay(images, sample) - policy.replay(images, sample)).abs()
+    assert difference.max() < 1.01 / 255
+    assert (difference > 1e-5).float().mean() < 1e-4
