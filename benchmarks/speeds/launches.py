@@ -152,6 +152,7 @@ def record_of_launches(made_by: Mapping[str, Any]) -> Record:
 def launch_table(records: Sequence[Record]) -> str:
     """Markdown tables of the calls that launch something."""
     found = records[-1].results
-    of_policies = pd.DataFrame([{"policy": "a call", **{name: str(n) for name, n in found["policies"].items()}}])
+    calls = {"a call": found["policies"], "a call, compiled": found["compiled"]}
+    of_policies = pd.DataFrame([{"": call, **{name: str(n) for name, n in one.items()}} for call, one in calls.items()])
     of_steps = [{"": name, **{kind: f"{n:,}" for kind, n in one.items()}} for name, one in found["steps"].items()]
     return f"{markdown(of_policies)}\n\n{markdown(pd.DataFrame(of_steps))}"
