@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations.color import LUMA_WEIGHTS, N_LEVELS, blend, every_level, look_up, to_levels
-from hba.operations.geometric import Maps, all_coefficients, identity_map, warp
+from hba.operations.geometric import Maps, coefficients_of, identity_coefficients, warp
 from hba.operations.operation import INTERPOLATIONS, Operation
 from hba.utils.devices import device_constant, whole_numbers
 
@@ -84,12 +84,12 @@ def maps_of_steps(
 ) -> Maps:
     """The affine map of every image in every step, (B, S); the identity if the step moves no pixels."""
     magnitude, gets = magnitudes.double(), _who_gets(operations, chosen)
-    exact = identity_map(magnitude.device).expand(*magnitude.shape, -1)
+    coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
         if operation.interpolation:
-            found = all_coefficients(operation, magnitude, positions, height, width)
-            exact = torch.where(gets[..., index, None], found, exact)
-    return Maps.of(exact)
+            found = coefficients_of(operation, magnitude, positions, height, width)
+            coefficients |= {name: torch.where(gets[..., index], found[name], coefficients[name]) for name in found}
+    return Maps.of(coefficients)
 
 
 def _who_gets(operations: Sequence[Operation], chosen: Tensor) -> Tensor:

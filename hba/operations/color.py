@@ -71,7 +71,9 @@ def auto_contrast(levels: Tensor) -> Tensor:
     A channel with one level does not change. Ref: PIL.ImageOps.autocontrast, cutoff 0, which truncates to the
     level below; float64 as in PIL, so that both truncate to the same level.
     """
-    lowest, highest = (end.double()[..., None] for end in levels.flatten(2).aminmax(dim=2))
+    import torch
+
+    lowest, highest = (end(levels, dim=(2, 3)).double()[..., None] for end in (torch.amin, torch.amax))
     span, level = highest - lowest, every_level(levels)
     # A number divided by a tensor would be multiplied by its reciprocal, which rounds twice.
     scale = level[-1:] / span.clamp(min=1)
@@ -92,7 +94,7 @@ def equalize(levels: Tensor) -> Tensor:
     # Whole numbers in float64: exact, and faster to divide than integers.
     step = (flat.shape[2] - counts.gather(2, flat.amax(dim=2, keepdim=True))).double().div_(255, rounding_mode="floor")
     darker = counts.cumsum(2).sub_(counts).double().add_(step.div(2, rounding_mode="floor"))
-    spread = darker.div_(step.clamp(min=1), rounding_mode="floor").clamp_(max=255)
+    spread = darker.div_(step.clamp(min=1)).floor_().clamp_(max=255)
     return spread.where(step > 0, level)
 
 

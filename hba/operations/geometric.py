@@ -36,10 +36,11 @@ class Maps(NamedTuple):
     fixed_point: Tensor
 
     @staticmethod
-    def of(exact: Tensor) -> "Maps":  # noqa: UP037
-        """Make maps from coefficients (..., 6)."""
+    def of(coefficients: Mapping[str, Tensor]) -> "Maps":  # noqa: UP037
+        """Make maps from coefficients by name, of any shape (...)."""
         import torch
 
+        exact = torch.stack([coefficients[name] for name in "abcdef"], dim=-1)
         rows = exact.unflatten(-1, (2, 3))
         turned, half = rows[..., :2], rows[..., :2] / 2
         first = rows[..., 2:] + half[..., :1] + half[..., 1:]
@@ -59,16 +60,14 @@ def identity_map(device: torch.device) -> Tensor:
 
 def affine_maps(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Maps:
     """The maps of an operation that moves pixels, for signed magnitudes (N,) and positions (N, n_uniforms)."""
-    return Maps.of(all_coefficients(operation, magnitude.double(), position, height, width))
-
-
-def all_coefficients(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Tensor:
-    """The coefficients (..., 6) of an operation that moves pixels, for magnitudes (...) as float64."""
-    import torch
-
+    magnitude = magnitude.double()
     found = coefficients_of(operation, magnitude, position, height, width)
-    others = zip("abcdef", identity_map(magnitude.device), strict=True)
-    return torch.stack([found[name] if name in found else one.expand_as(magnitude) for name, one in others], dim=-1)
+    return Maps.of({**identity_coefficients(magnitude), **found})
+
+
+def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
+    """Coefficients of the identity map, for each of (...). Must not be changed in place."""
+    return {name: one.expand_as(like) for name, one in zip("abcdef", identity_map(like.device), strict=True)}
 
 
 def coefficients_of(
