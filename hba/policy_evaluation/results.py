@@ -19,7 +19,7 @@ from hba.training.trained_network import NETWORK_NAME
 from hba.utils.files import resumes
 from hba.utils.graphs import StepCounts
 
-FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained")
+FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained", "graph")
 """Settings that may differ when an evaluation is resumed, because they do not change the trainings. Images and weights
 may have moved; their hashes identify them."""
 

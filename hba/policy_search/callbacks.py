@@ -79,7 +79,7 @@ class SearchResult:
     folder: Path | None
     notes: tuple[str, ...] = field(default=(), repr=False)
     report: Path | None = None
-    steps: StepCounts | None = None
+    steps: StepCounts | None = field(default=None, repr=False)
 
 
 class SearchCallback:

@@ -121,7 +121,7 @@ class StepGraphs:
         is_on = wanted is not False and generator.device.type == "cuda"
         graphs = StepGraphs(CudaRecorder(generator.device, generator) if is_on else None, optimizer)
         if is_on and wanted is None and (own := first_own(parts)) is not None:
-            graphs._stop(f"a graph would not repeat the Python code of {own}; set graph if it changes only tensors")
+            graphs._stop(f"a graph would not repeat the Python code of {own}; add --graph if it changes only tensors")
         return graphs
 
     @property
@@ -185,7 +185,7 @@ class StepGraphs:
         return StepCounts(self.n_replayed, self.n_eager, self.reason) if is_wanted and self.n_eager else None
 
     def _stop(self, reason: str) -> None:
-        warnings.warn(f"training steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2)
+        warnings.warn(f"steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2)
         self.recorder, self.reason = None, reason
 
     @contextlib.contextmanager

@@ -131,7 +131,7 @@ def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
         assert (out / "results.json").read_bytes() == before
     # Where files are does not matter.
     moved = dataclasses.replace(tiny_data(), name="moved")
-    evaluate(out, resume=True, data=moved, data_root="elsewhere", workers=1, download=True)
+    evaluate(out, resume=True, data=moved, data_root="elsewhere", workers=1, download=True, graph=False)
 
 
 def test_a_schedule_without_a_search_needs_data() -> None:
