@@ -260,7 +260,8 @@ class Race(Algorithm):
             return self.look_ahead(task, state, legs[leg])
         # A blocking copy would wait for the device.
         row = state.rows[leg].float().to(task.device, non_blocking=True)
-        state.graphs.run(("leg", leg), partial(self.train_step, task, state), row, *state.train_stream.next())
+        key = "leg", leg, task.candidates
+        state.graphs.run(key, partial(self.train_step, task, state), row, *state.train_stream.next())
         state.learner.schedule.step()
         state.step += 1
         if state.step == legs[leg].stop:
@@ -296,9 +297,7 @@ class Race(Algorithm):
         return [] if 0 in left else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
 
     def end(self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float) -> None:
-        """Store the results of a leg before look-ahead, and set the policies of the legs that follow. losses (images,).
-        train_loss: of the last epoch.
-        """
+        """Store the results of a leg, losses (images,) and train_loss of its last epoch; set the later policies."""
         space, legs = task.space, self.legs(task, state.steps_per_epoch)
         # A network that diverged must not win.
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)

@@ -199,8 +199,7 @@ def _apply_together(
 ) -> Tensor:
     """Return new images for a whole batch; the caller ignores those of images that get none of the group.
 
-    group: its operations, and which images (B,) get each. is_chosen (B,): which get any of them. tables (B, 1, 256): by
-    formulas. Shapes do not depend on the draw.
+    group: its operations, and which images (B,) get each. is_chosen (B,): any of them. tables (B, 1, 256): by formulas.
     """
     (first, _), *others = group
     magnitude = step.magnitude

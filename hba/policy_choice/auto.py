@@ -100,8 +100,7 @@ def auto(
     hba.evaluate; jobs None means one for each thread of a CPU. against: names or files to compare the best row with in
     the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig, which are then not chosen.
 
-    A KeyboardInterrupt ends the current phase, and the answer uses the results so far. Raises HbaError for what cannot
-    work; `out` keeps the results so far.
+    A KeyboardInterrupt ends the current phase; answer and `out` have the results so far. HbaError: what cannot work.
     """
     callback = callback or AutoCallback()
     if size() > 1:

@@ -20,8 +20,7 @@ from hba.utils.files import resumes
 from hba.utils.graphs import StepCounts
 
 FREE_SETTINGS = ("seeds", "data", "data_root", "download", "workers", "pretrained", "graph")
-"""Settings that may differ when an evaluation is resumed, because they do not change the trainings. Images and weights
-may have moved; their hashes identify them."""
+"""Settings that may differ when an evaluation is resumed: they change no training. Hashes identify images, weights."""
 
 
 @dataclass

@@ -19,8 +19,7 @@ class Plan:
 
     model: its name, or the class of your own network. epochs_done: of a resumed search. batch_size: images, or words,
     of a training step. policy_steps: over all epochs. notes: sentences to read before the search begins. regularizers:
-    the tuned ones, by name, with their current values in natural units. legs: name and epochs of each part of a search
-    that has parts, such as race.
+    the tuned ones, by name, with their current values in natural units. legs: name and epochs of each part of a race.
     """
 
     model: str

@@ -64,21 +64,24 @@ class CudaRecorder:
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
         """Run a step eagerly; return its outputs, and the warning if the host has waited for the device."""
         before = torch.cuda.get_sync_debug_mode()
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            with warnings.catch_warnings(record=True) as found:
-                warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
                 outputs = self.run(step, inputs)
-        finally:
-            torch.cuda.set_sync_debug_mode(before)
-        waits = [str(one.message) for one in found if "synchronizing" in str(one.message)]
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        waits = [str(one.message) for one in found if "called a synchronizing" in str(one.message)]
         return outputs, waits[0] if waits else None
 
     def record(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, Callable[[], object]]:
         """Run a step once; return its outputs, and a function that repeats its kernels on the same tensors."""
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
-        if self.generator is not None:
-            graph.register_generator_state(self.generator)
+        if self.generator is not None and (register := getattr(graph, "register_generator_state", None)):
+            with warnings.catch_warnings():
+                # From PyTorch 2.13 on, a graph registers every generator that it uses, and this only warns.
+                warnings.simplefilter("ignore")
+                register(self.generator)
         try:
             # Other threads may reserve memory meanwhile, such as those that read images ahead.
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
@@ -204,7 +207,8 @@ class StepGraphs:
 def first_own(parts: Iterable[Any]) -> str | None:
     """The name of the first module, hook or other object that is not of LIBRARIES; None if all are."""
     found = [one for part in parts for one in (part.modules() if isinstance(part, nn.Module) else [part])]
-    by_name = [hooks for one in found for name, hooks in vars(one).items() if name.endswith("_hooks")]
+    fields = chain(*(getattr(one, "__dict__", {}).items() for one in found))
+    by_name = [hooks for name, hooks in fields if name.endswith("_hooks")]
     named = [one if hasattr(one, "__qualname__") else type(one) for one in (*found, *chain(*map(dict.values, by_name)))]
     return next((one.__qualname__ for one in named if one.__module__.partition(".")[0] not in LIBRARIES), None)
 
