@@ -18,8 +18,8 @@ from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
 N_CLASSES = 10
-BATCHES = 4
-"""Batches in an epoch of noise."""
+BATCHES, VAL_BATCHES = 50, 4
+"""Batches of noise in an epoch, whose end takes time in a search and none in a floor, and for validation."""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 SIZE = ("model", "image_size", "batch_size")
@@ -47,8 +47,7 @@ def settings_of(model: str, side: int, batch_size: int, device: str, *, graph: b
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
     """Timings of a step of every algorithm and of its floor, and the settings of each."""
-    n_images = BATCHES * shared["batch_size"]
-    data = noise_data(shared["image_size"], n_images, n_images)
+    data = noise_data(shared["image_size"], *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)))
     of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
     searched = {**of_all, "space": "hba"}
     configs = {name: SearchConfig.make({**searched, **floor.settings}).resolved() for name, floor in FLOORS.items()}
@@ -61,8 +60,7 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
 
 def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
     """Timings of a step of a training and of a look-ahead search, with and without `fast`."""
-    n_images = BATCHES * shared["batch_size"]
-    data = noise_data(shared["image_size"], n_images, n_images)
+    data = noise_data(shared["image_size"], *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)))
     trained = EvaluationData("noise", data.class_names, data.train, data.val)
     found: dict[str, Callable[[], float]] = {}
     for fast, suffix in ((False, ""), (True, ", fast")):
