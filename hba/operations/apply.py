@@ -5,7 +5,8 @@ compiled program, shapes do not depend on the draw: each group of operations com
 more work, but the host never waits for the device, and a CUDA graph can capture a step.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ SHARED = {"nearest": "nearest", "bilinear": "bilinear", "curve": "levels", "stre
 
 Steps = tuple[Tensor, Tensor, Tensor]
 """chosen (B, S), magnitudes (B, S) and positions (B, S, P) of all images."""
-Candidates = Sequence[Iterable[int]] | None
+Candidates = Sequence[Collection[int]] | None
 """For each step, the indices of the operations that can be chosen; None for all."""
 
 
@@ -69,8 +70,9 @@ def apply_steps(
     unbound = (values.unbind(1) for values in (*steps, *maps_of_steps(operations, *steps, *images.shape[2:])))
     each = [Step(*values) for values in zip(*unbound, strict=True)]
     if needs_fixed_shapes(images):
-        curves = _curve_tables(operations, steps, images, fill).unbind(1)
-        return _apply_in_fixed_shapes(operations, [*zip(each, curves, strict=True)], images, fill, candidates)
+        of_steps = candidates or [range(len(operations))] * len(each)
+        curves = _curve_tables(operations, steps, images, fill, {*chain(*of_steps)}).unbind(1)
+        return _apply_in_fixed_shapes(operations, [*zip(each, curves, of_steps, strict=True)], images, fill)
     return _apply_to_subsets(operations, each, images, fill)
 
 
@@ -159,13 +161,15 @@ def _groups(operations: Sequence[Operation], kernels: Container[str], indices: I
     return list(groups.values())
 
 
-def _curve_tables(operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor) -> Tensor:
+def _curve_tables(
+    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, used: Container[int]
+) -> Tensor:
     """The new levels of each image in every step by formulas, (B, S, 1, 256); the levels themselves without one."""
     chosen, magnitudes, positions = (values.flatten(0, 1) for values in steps)
     every = every_level(images)
     tables = every.expand(len(chosen), 1, -1)
     for index, operation in enumerate(operations):
-        if operation.kernel == "curve":
+        if operation.kernel == "curve" and index in used:
             arguments = operation.arguments(magnitudes, fill, positions)
             new = operation.function(every.repeat(len(chosen), 1, 1), *arguments)
             tables = new.where((chosen == index)[:, None, None], tables)
@@ -173,15 +177,11 @@ def _curve_tables(operations: Sequence[Operation], steps: Steps, images: Tensor,
 
 
 def _apply_in_fixed_shapes(
-    operations: Sequence[Operation],
-    steps: list[tuple[Step, Tensor]],
-    images: Tensor,
-    fill: Tensor,
-    candidates: Candidates,
+    operations: Sequence[Operation], steps: list[tuple[Step, Tensor, Collection[int]]], images: Tensor, fill: Tensor
 ) -> Tensor:
-    """steps: each with the table of every image by formulas (B, 1, 256)."""
+    """steps: each with the table of every image by formulas (B, 1, 256), and the operations that can be chosen."""
     result = images
-    for (step, tables), indices in zip(steps, candidates or [range(len(operations))] * len(steps), strict=True):
+    for step, tables, indices in steps:
         gets = _who_gets(operations, step.chosen)
         for group in _groups(operations, SHARED, indices):
             chosen = [(operations[index], gets[:, index]) for index in group]

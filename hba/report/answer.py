@@ -58,10 +58,10 @@ class _Row(NamedTuple):
 def answer(results: Any, command: str = "the same command with") -> Answer | None:
     """Compare the first row with all others that have the same seeds, and say which one to use.
 
-    results: an EvaluationResult. command: the next step is it with `--resume --seeds N`. None before any training.
+    results: an EvaluationResult. command: to run again with `--resume --seeds N`. Returns None before any training.
 
     "almost surely" stands for a probability of 0.99 or more, "probably" for 0.9 or more. The best of n other rows is
-    chosen by the same numbers, so the probability of "worse" than it is 1 - n (1 - p). One seed shows no difference.
+    chosen by the same numbers, so a probability p of being worse counts as 1 - n (1 - p). One seed shows no difference.
     """
     first, verdict = results.rows[0], results.verdict
     if verdict is None:

@@ -93,8 +93,8 @@ class OverSeeds:
 
     @property
     def agreement(self) -> float | None:
-        """How much the searches agree in how they moved the probabilities of operations: Spearman's correlation, as the
-        mean over pairs of seeds. 1 is the same order, 0 is chance. None for two operations, or if a search moved none.
+        """Spearman's correlation of how searches moved the probabilities of operations, as the mean of pairs of seeds:
+        1 is the same order, 0 is chance. None for fewer than three operations, or if a search moved none.
         """
         from scipy.stats import rankdata
 

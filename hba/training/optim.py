@@ -39,7 +39,7 @@ def scheduled(
 ) -> LRScheduler:
     """The named schedule of the learning rate over total_steps, which begin with warm_up_steps of linear warm-up.
 
-    It changes at every step: steps 1, ..., w of the warm-up have k / (w + 1) of it. plateau_epochs: of PLATEAU.
+    It changes at every step: step k of w of the warm-up has k / (w + 1) of it. plateau_epochs: the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
