@@ -61,8 +61,8 @@ def auto(data: str | None, out: Path | None, **options: Any) -> None:
 
     DATA is as for `hba search`, usually a folder DIR/<class>/*.jpg, or DIR/train/<class>/* with optional DIR/val and
     DIR/test. The network, image size, epochs and seeds are chosen to fit into the time, unless you set them. hba
-    searches a policy (with ten minutes or more), compares whole trainings with it, with recipes that people choose by
-    hand, with RandAugment and without augmentation on validation images, and measures the best one on test images.
+    searches a policy, compares whole trainings with it, with recipes that people choose by hand, with RandAugment and
+    without augmentation on validation images, and measures the best one on test images.
 
     Ctrl-C ends the current step and answers from the results so far. If the process is killed, --resume continues.
     """
@@ -86,9 +86,9 @@ class _Terminal(AutoProgress):
 
 
 def _report(result: hba.AutoResult) -> None:
-    """Print the answer first, then the numbers, then the files and what to do next."""
+    """Print the numbers below the answer, then the files and what to do next."""
     printer, folder, quoted = console(), result.folder, shlex.quote(str(result.folder))
-    printer.print(f"\n{result.answer}\n")
+    printer.print()
     if result.results is not None:
         print_errors(result.results, with_verdict=False)
     for note in result.record.notes:

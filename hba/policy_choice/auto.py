@@ -2,11 +2,10 @@
 
 import dataclasses
 import shlex
-import shutil
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -23,7 +22,7 @@ from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import AutoRun
-from hba.policy_choice.plan import planned
+from hba.policy_choice.plan import ONNX_SECONDS, planned, seconds_for_onnx
 from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.baselines import NONE
@@ -34,12 +33,13 @@ from hba.report.page import write_report
 from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
+from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
-from hba.training.onnx_file import write_onnx
+from hba.training.onnx_file import ONNX_NAME, write_onnx
 from hba.training.trained_network import INFO_NAME, NETWORK_NAME, load_network
 from hba.utils.devices import explained_memory_errors, own_state
-from hba.utils.files import RUNS, new_folder, reason_of, resumes, run_lock
+from hba.utils.files import RUNS, copy_file, new_folder, reason_of, resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
 from hba.utils.text import counted, duration
@@ -87,8 +87,8 @@ def auto(
 ) -> AutoResult:
     """Find an augmentation, test it, and train a network with it, within a time budget.
 
-    It plans networks, image sizes and epochs that fit the budget, and trains them to choose one. With ten minutes or
-    more, it searches for a policy (`hba.search`). It compares whole trainings with this policy, with recipes, with
+    It plans networks, image sizes and epochs that fit the budget, and trains them to choose one. It searches for a
+    policy (`hba.search`). It compares whole trainings with this policy, with recipes, with
     RandAugment and without augmentation on validation images, chooses the best, and measures it on test images next to
     none and RandAugment (`hba.evaluate`). So the test images have no influence on the choice.
 
@@ -142,23 +142,75 @@ def auto(
 
 
 def finished(run: AutoRun) -> AutoResult:
-    """Write the files of the run, and return its result."""
-    folder, results, record = run.folder, run.results, run.record
-    chosen = record.chosen or (RANDAUGMENT if run.found is None else FOUND)
+    """Write the files of the run, and return its result.
+
+    The answer comes first. Ctrl-C, a full disk or another problem with one of the files ends in a warning, and changes
+    nothing else.
+    """
+    folder, results = run.folder, run.results
+    chosen = run.record.chosen or (RANDAUGMENT if run.found is None else FOUND)
     policy = _policy(chosen, run)
-    for name in (NETWORK_NAME, INFO_NAME, LEFT_OUT_NAME):
-        if (made := folder / TEST_FOLDER / name).exists():
-            shutil.copy2(made, folder / name)
-    notes = [*record.notes, *filter(None, [write_policy(policy, folder)])]
-    image_ms = record.image_ms
-    if image_ms is None and (image_ms := _milliseconds(folder)) is not None:
-        notes += filter(None, [write_onnx(folder)])
+    answer, advice = _answer(run, chosen, policy)
+    notes = [*run.record.notes, *advice]
+
+    def save_record(**changes: Any) -> None:
+        run.note(chosen=chosen, answer=answer, notes=tuple(dict.fromkeys(notes)), **changes)
+
+    def save_policy() -> None:
+        if note := write_policy(policy, folder):
+            notes.append(note)
+            save_record()
+
+    def copy_network() -> None:
+        for name in (LEFT_OUT_NAME, NETWORK_NAME, INFO_NAME):
+            source = folder / TEST_FOLDER / name
+            if source.exists():
+                copy_file(source, folder / name)
+        if run.record.image_ms is None:
+            save_record(image_ms=_milliseconds(folder))
+
+    run.callback.said(answer)
+    report: list[Path] = []
+    _write(AUTO_NAME, save_record, folder)
+    _write(POLICY_NAME, save_policy, folder)
+    _write(NETWORK_NAME, copy_network, folder)
+    _write("report", lambda: report.append(write_report(folder)), folder)
+    _write(ONNX_NAME, lambda: _write_onnx(run), folder)
+    is_finished = len(run.record.ended) == len(PHASES)
+    page = report[0] if report else None
+    return AutoResult(answer, policy, chosen, results, is_finished, folder, run.record, page)
+
+
+def _write(what: str, write: Callable[[], None], folder: Path) -> None:
+    """Call a function that writes a file; an HbaWarning if it fails, because the run may have taken hours."""
+    try:
+        write()
+    except KeyboardInterrupt:
+        warnings.warn(f"{what} was not written, because of Ctrl-C; add --resume to write it", HbaWarning, stacklevel=4)
+    except Exception as error:
+        text = f"{what} was not written: {reason_of(error)}; add --resume to write it. All else is in {folder}"
+        warnings.warn(text, HbaWarning, stacklevel=4)
+
+
+def _write_onnx(run: AutoRun) -> None:
+    """Write network.onnx if the budget has time for it."""
+    folder, budget = run.folder, run.record.budget_seconds
+    if not seconds_for_onnx(budget) or not (folder / NETWORK_NAME).exists() or (folder / ONNX_NAME).exists():
+        return
+    run.callback.said(f"Writing {ONNX_NAME}, about {duration(ONNX_SECONDS)}")
+    if note := write_onnx(folder):
+        run.note(notes=(*run.record.notes, note))
+
+
+def _answer(run: AutoRun, chosen: str, policy: Schedule) -> tuple[str, list[str]]:
+    """The answer of a run, and notes for the user."""
+    results, record, notes = run.results, run.record, list[str]()
     answer = None if results is None else results.answer
     by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
     words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
     if results is not None and results.verdict is not None and results.verdict.difference > 0:
         against = results.verdict.against
-        other = shlex.join(["hba", "train", against, record.data, "--config", str(folder / TEST_FOLDER)])
+        other = shlex.join(["hba", "train", against, record.data, "--config", str(run.folder / TEST_FOLDER)])
         words_of_answer += f" The files of this run use {chosen}, the best on validation images."
         notes.append(f"To train a network with {against} instead, run {other}")
     epochs = record.settings.get("epochs", LEAST_EPOCHS)
@@ -169,15 +221,7 @@ def finished(run: AutoRun) -> AutoResult:
     race, recipe = RaceFindings.of(policy.provenance), RECIPES.get(chosen)
     if chosen != NONE and (content := race.takes if race else recipe and recipe.text):
         words_of_answer += f" {chosen}: {content}."
-    run.note(image_ms=image_ms, chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
-    report = None
-    try:
-        report = write_report(folder)
-    except Exception as error:
-        # The run may have taken hours.
-        warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
-    is_finished = len(run.record.ended) == len(PHASES)
-    return AutoResult(words_of_answer, policy, chosen, results, is_finished, folder, run.record, report)
+    return words_of_answer, notes
 
 
 def _milliseconds(folder: Path) -> float | None:

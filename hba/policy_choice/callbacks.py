@@ -1,11 +1,12 @@
 """Callbacks of a whole run: one progress bar for all phases, in planned seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from hba.policy_evaluation.callbacks import EvaluationCallback
+from hba.policy_choice.pace import Pace
+from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan
 from hba.policy_search.callbacks import SearchCallback
 from hba.training.metrics import Measured
+from hba.training.trained_network import is_kept
 from hba.utils.progress import ProgressBar
 
 
@@ -56,14 +57,21 @@ class Phases:
         done = before + min(1.0, share) * self.seconds[phase]
         self.callback.advanced(phase, done, sum(self.seconds.values()))
 
-    def stepper(self, phase: str, n_steps: int, first: float = 0.0, last: float = 1.0) -> Callable[[], None]:
-        """Return a function to call after each of n_steps steps, which take the phase from share first to last."""
+    def stepper(
+        self, phase: str, n_steps: int, first: float = 0.0, last: float = 1.0, pace: Pace | None = None
+    ) -> Callable[[], None]:
+        """Return a function to call after each of n_steps steps, which take the phase from share first to last.
+
+        pace: counts the steps too, and raises TooSlow.
+        """
         done = 0
 
         def step_done() -> None:
             nonlocal done
             done += 1
             self.advance(phase, first + (last - first) * done / max(1, n_steps))
+            if pace is not None:
+                pace.step_done()
 
         return step_done
 
@@ -92,28 +100,51 @@ class TimeOver(Exception):
 
 
 class EvaluationSteps(EvaluationCallback):
-    """The callback of a run's test. is_over: whether the time of the run is over.
+    """The callback of a run's test.
 
-    It then raises TimeOver after a training, if all rows have a seed.
+    It raises TimeOver when the time is over and all rows have their first seed, with which the network is kept. So rows
+    always share a seed. It raises TooSlow, before the first training has ended, if the trainings are too slow.
+
+    is_over: whether the time of the run is over.
+    pace_of: returns the pace of trainings with so many steps each; None if they cannot get fewer epochs.
     """
 
-    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
-        self.phases, self.phase, self.is_over = phases, phase, is_over
+    def __init__(
+        self,
+        phases: Phases,
+        phase: str,
+        is_over: Callable[[], bool],
+        pace_of: Callable[[int], Pace | None],
+    ) -> None:
+        self.phases, self.phase, self.is_over, self.pace_of = phases, phase, is_over, pace_of
         self._step: Callable[[], None] = lambda: None
-        self._done: dict[str, int] = {}
+        self._first_seed = 0
+        self._without_first_seed = set[str]()
 
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
 
-    def planned(self, plan: Any) -> None:
-        self._done = {row.name: len(row.seeds) for row in plan.result.rows}
-        self._step = self.phases.stepper(self.phase, plan.n_trainings * plan.steps_per_training)
+    def planned(self, plan: EvaluationPlan) -> None:
+        self._first_seed = plan.config.first_seed
+        self._without_first_seed = {row.name for row in plan.result.rows if self._first_seed not in row.seeds}
+        if plan.folder is not None and not is_kept(plan.folder):
+            # The training of the network, which its result alone does not replace.
+            self._without_first_seed.add(plan.result.rows[0].name)
+        is_new = not any(row.seeds for row in plan.result.rows)
+        pace = self.pace_of(plan.steps_per_training) if is_new else None
+        n_steps = plan.n_trainings * plan.steps_per_training
+        self._step = self.phases.stepper(self.phase, n_steps, pace=pace)
 
     def step_done(self) -> None:
         self._step()
+        self._check_time()
 
     def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
         self.phases.callback.said(f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error")
-        self._done[name] += 1
-        if min(self._done.values()) and self.is_over():
+        if seed == self._first_seed:
+            self._without_first_seed.discard(name)
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if not self._without_first_seed and self.is_over():
             raise TimeOver

@@ -6,7 +6,7 @@ logistic regression on the features that we measured, and ten times as fast.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,6 @@ PENALTIES = (10.0, 100.0, 1000.0, 10000.0)
 UNKNOWN = -10.0
 """The score of a class without training images."""
 
-Change = Callable[[Tensor], Tensor]
-"""A function of images (B, C, H, W) in [0, 1], which returns such images."""
-
 
 class FrozenFeatures:
     """The features of a pretrained network before its head, on a device. source: as the setting `pretrained`."""
@@ -38,11 +35,11 @@ class FrozenFeatures:
         self.mean, self.std = (torch.tensor(one, device=device)[:, None, None] for one in (found.mean, found.std))
 
     @torch.no_grad()
-    def of(self, images: LabelledImages, change: Change = lambda images: images) -> np.ndarray:
-        """Features (N, n) of images in color, after a change."""
+    def of(self, images: LabelledImages) -> np.ndarray:
+        """Features (N, n) of images in color."""
         found = []
         for batch, _ in images.once(measure_batch_size(images.image_size)):
-            inputs = (change(as_floats(batch.to(self.mean.device))) - self.mean) / self.std
+            inputs = (as_floats(batch.to(self.mean.device)) - self.mean) / self.std
             features = self.network.forward_features(inputs)
             found.append(self.network.forward_head(features, pre_logits=True).float().cpu())
         return torch.cat(found).numpy()

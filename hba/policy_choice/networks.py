@@ -12,18 +12,15 @@ trainings look better than they are: strong ones gain more from it.
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hba.algorithms.race_measures import calibration, gaps_of, moved_by
 from hba.data.images import EvaluationData, LabelledImages
 from hba.executors.executor import Executor, Results, Shared, Tensors
-from hba.operations import Operation
 from hba.policy_choice.contest import Entry, Outcome, train_and_compare
-from hba.policy_choice.linear import FrozenFeatures, LinearLayer, cross_validated
+from hba.policy_choice.linear import FrozenFeatures, cross_validated
 from hba.policy_choice.record import Candidate, LinearResult
 from hba.policy_evaluation.evaluation import data_of_tensors, shared_data
 from hba.policy_search.training_size import PRETRAINED_SIDES
@@ -95,32 +92,6 @@ def best_of(candidates: Sequence[Candidate], numbers: Sequence[int], linear: Seq
         return math.inf if one.loss is None else one.loss, one not in near
 
     return min(numbers, key=lambda number: rank(candidates[number]))
-
-
-def linear_gaps(
-    result: LinearResult,
-    images: LabelledImages,
-    fold: Tensor,
-    n_classes: int,
-    moves: Sequence[Operation],
-    device: torch.device,
-) -> dict[str, tuple[float, float]]:
-    """For each symmetry, the share of what a linear layer has learned that moving the images of a fold costs, and its
-    standard error, as in a race; nothing if it has learned nothing.
-    """
-    network = FrozenFeatures(result.model, result.source, result.side, device)
-    others = torch.ones(len(images), dtype=torch.bool)
-    others[fold] = False
-    kept, held_out = (LabelledImages(images.images[one], images.labels[one]) for one in (others, fold))
-    layer = LinearLayer(network.of(kept), kept.labels, n_classes)
-
-    def scores(move: Operation | None) -> Tensor:
-        return layer.scores(network.of(held_out) if move is None else network.of(held_out, partial(moved_by, move)))
-
-    unmoved = scores(None)
-    factor = calibration(unmoved, held_out.labels)
-    gaps = gaps_of(factor * unmoved, held_out.labels, (factor * scores(move) for move in moves)).tolist()
-    return {move.name: (gap, error) for move, (gap, error) in zip(moves, gaps, strict=True) if math.isfinite(gap)}
 
 
 class Trial(NamedTuple):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms import Race
+from hba.algorithms.race_policies import TOGETHER, groups_of
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
@@ -21,14 +22,22 @@ from hba.data.load import READ_SETTINGS, AnyDataset, find_source, load_evaluatio
 from hba.errors import DataError, DivergedError, HbaError, RunError
 from hba.executors.executor import SerialExecutor
 from hba.executors.ray_executor import connected, executor_for
-from hba.operations.operation import SYMMETRY
-from hba.policy.spaces import SPACES
 from hba.policy_choice import networks
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, SearchSteps, TimeOver
 from hba.policy_choice.contest import DIGITS, FIRST_SEED, N_FOLDS, Contest, Entry, Outcome, contest_data, train_seed
 from hba.policy_choice.linear import FrozenFeatures, tested
-from hba.policy_choice.plan import CONTEST_SHARE, SECONDS_OF_PHASE, SECONDS_TO_TUNE, Extent, counts_of
-from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord
+from hba.policy_choice.pace import TOLERATED, Pace, TooSlow
+from hba.policy_choice.plan import (
+    CONTEST_SHARE,
+    ROWS_OF_TEST,
+    SECONDS_OF_PHASE,
+    SECONDS_TO_TUNE,
+    Extent,
+    counts_of,
+    rounds,
+    seconds_for_onnx,
+)
+from hba.policy_choice.record import CONTEST, NETWORK, PHASES, SEARCH, TEST, AutoRecord, Candidate
 from hba.policy_choice.rows import ALWAYS, FOUND, RANDAUGMENT, rows_of_contest
 from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
@@ -53,9 +62,18 @@ LARGEST_CHANGE = 1.2
 CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
 """File with the results of the contest, and folder of its trainings in progress."""
 LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
-LARGEST_SEARCH, RESERVE, LINEAR_SHARE = 0.5, 0.96, 0.04
-"""Shares of the time: the largest up to the end of a search, the one to plan with during a run (the rest is for the
-report), and the largest for linear layers on frozen features."""
+LARGEST_SEARCH = 0.5
+"""Largest share of the time up to the end of a search."""
+RESERVE = 0.96
+"""Share of the time to plan with during a run; the rest is for the report."""
+LINEAR_SHARE = 0.04
+"""Largest share of the time for linear layers on frozen features."""
+FEWEST_EPOCHS = 2
+"""Fewest epochs of a training, if trainings take longer than planned."""
+SHORTEST_TEST = 0.5
+"""Share of the epochs in the contest below which a test is not shortened so that the contest may try all its rows."""
+MOST_OF_FORKS = 1.25
+"""Time of forks of one epoch, in trainings, up to which a search with few epochs tries another group."""
 
 
 class AutoRun:
@@ -85,7 +103,16 @@ class AutoRun:
 
     @property
     def seconds_left(self) -> float:
-        return RESERVE * self.record.budget_seconds - self._spent - (time.monotonic() - self._began)
+        """Seconds until the files of the run have to be written."""
+        budget = self.record.budget_seconds
+        return RESERVE * budget - seconds_for_onnx(budget) - self._spent - (time.monotonic() - self._began)
+
+    @property
+    def seconds_for_trainings(self) -> float:
+        """seconds_left without the time in which the linear layer is tested."""
+        best = self.record.best_linear
+        is_untested = best is not None and best.test_percent is None
+        return self.seconds_left - (best.seconds if best is not None and is_untested else 0.0)
 
     def note(self, **changes: Any) -> None:
         """Change the record, and save it."""
@@ -121,7 +148,9 @@ class AutoRun:
                 self.callback.said(line)
                 # Later phases use the results of the others; only a test can continue.
                 ended = self.record.ended if name == TEST else (*self.record.ended, name)
-                self.note(ended=ended, stopped=(*stopped, name), notes=(*self.record.notes, line))
+                # On a full disk, the answer is still given.
+                with contextlib.suppress(RunError):
+                    self.note(ended=ended, stopped=(*stopped, name), notes=(*self.record.notes, line))
 
     def check_images(self) -> None:
         """Raise DataError if images were added or removed since the run began, which would change the test images."""
@@ -153,8 +182,12 @@ class AutoRun:
             numbers = networks.to_train(candidates, self.record.linear, self.extent.networks)
             names = "; ".join(candidates[number].name for number in numbers)
             self.callback.said(f"Networks on validation images: {names}")
-            if missing := [one for one in numbers if candidates[one].loss is None]:
-                self._train_candidates(missing, outcomes)
+            while missing := [one for one in numbers if self.record.candidates[one].loss is None]:
+                try:
+                    self._train_candidates(missing, outcomes)
+                except TooSlow as slow:
+                    outcomes.clear()
+                    self._shorten_candidates(slow.seconds / CONTEST_SHARE, len(missing))
         except KeyboardInterrupt:
             self._take_network(numbers, outcomes)
             raise
@@ -189,6 +222,52 @@ class AutoRun:
         left = self.seconds_left - SECONDS_OF_PHASE * len(others) * (self.record.n_jobs > 1)
         return left / max(seconds * (sum(others.values()) + CONTEST_SHARE / self.record.n_jobs), 1e-3)
 
+    def _following(self, phase: str) -> float:
+        """The time of all phases after this one, in trainings."""
+        trainings = self.extent.trainings(self.record.n_jobs)
+        return sum(trainings[name] for name in PHASES[PHASES.index(phase) + 1 :])
+
+    def _pace(self, n_trainings: int, n_steps: int, epochs: int, following: float) -> Pace | None:
+        """The pace of trainings; None if they cannot get fewer epochs.
+
+        n_steps: of all of them.
+        epochs: of the longest.
+        following: the time of what follows, in multiples of one of them.
+        """
+        if self.record.has_given_epochs or epochs <= FEWEST_EPOCHS:
+            return None
+        return Pace(n_trainings, n_steps, self.record.n_jobs, self.seconds_for_trainings, following)
+
+    def _is_late(self, n_trainings: float) -> bool:
+        """Whether so many trainings do not fit into the time that is left, but would with fewer epochs."""
+        if self.record.has_given_epochs or self.record.settings["epochs"] <= FEWEST_EPOCHS:
+            return False
+        return n_trainings * self.record.training_seconds > TOLERATED * self.seconds_for_trainings
+
+    def _shorten(self, n_trainings: float) -> None:
+        """Choose as many epochs as let so many trainings fit into the time that is left."""
+        epochs, seconds = self.record.settings["epochs"], self.record.training_seconds
+        share = self.seconds_for_trainings / (n_trainings * seconds)
+        fewer = min(epochs, max(FEWEST_EPOCHS, int(epochs * share)))
+        settings = {**self.record.settings, "epochs": fewer}
+        self.note(settings=settings, training_seconds=max(seconds * fewer / epochs, 1e-3))
+        self._say_shortened(f"{counted(fewer, 'epoch')} instead of {epochs}")
+
+    def _shorten_candidates(self, seconds: float, n_candidates: int) -> None:
+        """Choose fewer epochs for all candidates. seconds: of a training of any of them."""
+        n_trainings = CONTEST_SHARE * rounds(n_candidates, self.record.n_jobs) + self._following(NETWORK)
+        share = min(1.0, self.seconds_for_trainings / (seconds * n_trainings))
+        shorter = list[Candidate]()
+        for candidate in self.record.candidates:
+            epochs = max(FEWEST_EPOCHS, int(share * candidate.settings["epochs"]))
+            settings = {**candidate.settings, "epochs": epochs}
+            shorter.append(candidate.model_copy(update={"settings": settings, "loss": None, "took": None}))
+        self.note(candidates=tuple(shorter), training_seconds=max(share * seconds, 1e-3))
+        self._say_shortened(f"{100 * share:.0f} % of the epochs")
+
+    def _say_shortened(self, epochs: str) -> None:
+        self.callback.said(f"Trainings take longer than planned, and now have {epochs} ({self._clock()})")
+
     def _train_candidates(self, numbers: Sequence[int], outcomes: dict[int, Outcome]) -> None:
         """Train these candidates with RandAugment, and store what each has reached, also in `outcomes`."""
         entries, n_steps, schedule = list[tuple[Entry, EvaluationData]](), 0, RECIPES[RANDAUGMENT].make()
@@ -202,7 +281,10 @@ class AutoRun:
             # The first of the contest, which may so use the training of the chosen network.
             entries.append((Entry(row, FIRST_SEED, held_out, TrainCheckpoint()), images))
             n_steps += config.epochs * max(1, int(CONTEST_SHARE * len(images.train)) // config.batch_size)
-        ended = networks.train_candidates(entries, executor, self.phases.stepper(NETWORK, n_steps))
+        most_epochs = max(entry.row.config.epochs for entry, _ in entries)
+        pace = self._pace(len(numbers), n_steps, most_epochs, self._following(NETWORK) / CONTEST_SHARE)
+        on_step = self.phases.stepper(NETWORK, n_steps, pace=pace)
+        ended = networks.train_candidates(entries, executor, on_step)
         with contextlib.closing(ended):
             for place, (outcome, took) in ended:
                 done, candidates = numbers[place], [*self.record.candidates]
@@ -212,7 +294,7 @@ class AutoRun:
                 self.note(candidates=tuple(candidates))
 
     def _measure_linear_layers(self, device: torch.device) -> None:
-        """Measure linear layers on frozen features, and symmetries on them if no policy is searched."""
+        """Measure linear layers on frozen features."""
         record, known = self.record, networks.pretrained(self.record.candidates)
 
         def images_of(side: int) -> tuple[LabelledImages, networks.Folds, int]:
@@ -226,14 +308,8 @@ class AutoRun:
         best = self.record.best_linear
         assert best is not None
         self.callback.said(f"On validation images, {best.name} has {best.error_percent:.1f} % error ({self._clock()})")
-        if not self.extent.is_searched:
-            images, folds, n_classes = images_of(best.side)
-            moves = [one for one in SPACES["recipe"].operations if one.stage == SYMMETRY]
-            self.note(symmetries=networks.linear_gaps(best, images, folds[0], n_classes, moves, device))
 
     def search(self) -> None:
-        if not self.extent.is_searched:
-            return
         folder, record = self.folder / SEARCH_FOLDER, self.record
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
         steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
@@ -245,6 +321,8 @@ class AutoRun:
         of_race |= {"smaller": 1.0} if record.settings.get("pretrained") else {}
         is_race = issubclass(SearchConfig.find_algorithm(flattened(record.settings)), Race)
         given = {} if is_begun else {**(of_race if is_race else {}), **record.settings}
+        if is_race and not is_begun and "space" not in self.own:
+            given = {**self._operations_in_time(given), **given}
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(images, out=folder, resume=is_begun, **self.own, **how, **given)
@@ -255,6 +333,18 @@ class AutoRun:
             self.note(notes=(*record.notes, "The search took longer than planned, and ended before its last epoch"))
         race = RaceFindings.of(result.schedule.provenance) if result.schedule is not None else None
         self.callback.said(f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})")
+
+    def _operations_in_time(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The setting `operations` of a search with so few epochs that not all groups can be tried; else empty."""
+        config = self._searched_with(settings)
+        assert isinstance(config.algorithm, Race)
+        groups = groups_of(config.search_space())
+        most_forks = MOST_OF_FORKS * config.epochs * (config.side / config.algorithm.side(config.side)) ** 2
+        n_groups = len(groups)
+        while n_groups > 1 and 1 + n_groups + sum(n <= n_groups for n in TOGETHER) > most_forks:
+            n_groups -= 1
+        left_out = [name for group in [*groups][n_groups:] for name in groups[group]]
+        return {"operations": tuple(f"-{name}" for name in left_out)} if left_out else {}
 
     def _searched_with(self, settings: Mapping[str, Any]) -> SearchConfig:
         return SearchConfig.from_preset({**settings, "data": self.record.data}).resolved()
@@ -284,10 +374,34 @@ class AutoRun:
         # The planned images, and no validation images in addition to a part of the training images.
         found["train_size"] = train_size and (train_size if own_val else n_images)
         with_val = own_val and train_size is None
+        # Trainings after a search may have fewer epochs than it had.
+        found["epochs"] = settings.get("epochs", found["epochs"])
         return EvaluationConfig.make({**found, "data": self.record.data, "with_val": with_val, **of_test})
 
     def contest(self) -> None:
         """Train with each row until the best is clear, or the time is over."""
+        rows = rows_of_contest(self.found, self.extent.rows)
+        of_contest = CONTEST_SHARE * rounds(len(rows), self.record.n_jobs)
+        left = Contest.begun(rows, self.folder / CONTEST_NAME).missing(0)
+        of_rest = CONTEST_SHARE * rounds(len(left), self.record.n_jobs)
+        while True:
+            if self._is_late(of_rest + self._following(CONTEST)):
+                self._shorten(of_contest + self._following(CONTEST))
+                self._drop_contest()
+            try:
+                return self._hold_contest()
+            except TooSlow as slow:
+                self.note(training_seconds=slow.seconds / CONTEST_SHARE)
+                of_rest = of_contest
+
+    def _drop_contest(self) -> None:
+        """Remove the trainings so far, which had more epochs than those that follow."""
+        (self.folder / CONTEST_NAME).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / CONTEST_FOLDER, ignore_errors=True)
+        self.note(rows=(), chosen=None)
+
+    def _hold_contest(self) -> None:
+        """Train with each row at the current number of epochs. Raises TooSlow if fewer are needed."""
         record, config, found = self.record, self.config, self.found
         folder, extent = self.folder / CONTEST_FOLDER, self.extent
         folder.mkdir(exist_ok=True)
@@ -297,7 +411,7 @@ class AutoRun:
         rows = {row.name: row for row in row_configs(makes, makes[RANDAUGMENT], config, *of_networks)}
         data, held_out = self._images_of_contest(record.settings)
         how: dict[str, Any] = {"file": self.folder / CONTEST_NAME, "has_same_images": held_out == [None]}
-        contest = Contest.begun(rows_of_contest(found, extent.rows, record.symmetries), **how)
+        contest = Contest.begun(rows_of_contest(found, extent.rows), **how)
         steps = config.epochs * max(1, int(CONTEST_SHARE * len(data.train)) // config.batch_size)
         with connected(self.cluster) as machines:
             for seed in range(contest.n_seeds, extent.seeds):
@@ -308,22 +422,26 @@ class AutoRun:
                 executor = executor_for(config.device, min(record.n_jobs, len(left)), machines)
                 data = data.to(executor.device) if isinstance(executor, SerialExecutor) else data
                 shares = seed / extent.seeds, (seed + 1) / extent.seeds
-                on_step = self.phases.stepper(CONTEST, steps * len(missing), *shares)
+                pace = None
+                if seed == 0:
+                    following = self._following(CONTEST) / CONTEST_SHARE
+                    pace = self._pace(len(missing), steps * len(missing), config.epochs, following)
+                on_step = self.phases.stepper(CONTEST, steps * len(missing), *shares, pace=pace)
                 ended = train_seed(contest, seed, rows, data, held_out, executor, on_step, folder / TRAININGS_NAME)
                 with contextlib.closing(ended):
                     for number, _ in enumerate(ended, start=1):
                         took = (time.monotonic() - began) * min(record.n_jobs, number) / number / CONTEST_SHARE
                         self.note(training_seconds=took, rows=tuple(contest.table()), chosen=contest.best)
-                        if seed == 0 and not self._has_time_for(1) and not {*ALWAYS} & {*contest.missing(0)}:
+                        if seed == 0 and not self._has_time_for_another() and not {*ALWAYS} & {*contest.missing(0)}:
                             break
                 if seed == 0 and contest.missing(0):
                     done = [row for row in contest.rows if row not in contest.missing(0)]
                     sizes = range(len(done), 0, -1)
-                    fewer = next(n for n in sizes if {*rows_of_contest(found, n, record.symmetries)} <= {*done})
+                    fewer = next(n for n in sizes if {*rows_of_contest(found, n)} <= {*done})
                     left_out = f"The contest had no time for {', '.join(contest.missing(0))}"
                     self.callback.said(left_out)
                     self.note(extent=(fewer, *extent[1:]), notes=(*self.record.notes, left_out))
-                    contest = Contest.begun(rows_of_contest(found, fewer, record.symmetries), **how)
+                    contest = Contest.begun(rows_of_contest(found, fewer), **how)
         self.note(rows=tuple(contest.table()), chosen=contest.best)
         self.callback.said(f"Contest: {contest.best} is chosen by validation images ({self._clock()})")
         shutil.rmtree(folder, ignore_errors=True)
@@ -348,41 +466,78 @@ class AutoRun:
         return self.datasets is None and find_source(self._searched_with(self.record.settings)).val is not None
 
     def _has_time_for(self, n_rows: int) -> bool:
-        """Whether there is time for another seed of the contest with n_rows rows, and then a test of three rows."""
-        n = (CONTEST_SHARE * n_rows + 3 * LEAST_TEST_SEEDS) / self.record.n_jobs
-        return n * self.record.training_seconds < self.seconds_left
+        """Whether there is time for another seed of the contest with n_rows rows, and then for a test."""
+        n_trainings = (CONTEST_SHARE * n_rows + ROWS_OF_TEST * LEAST_TEST_SEEDS) / self.record.n_jobs
+        return n_trainings * self.record.training_seconds < self.seconds_for_trainings
+
+    def _has_time_for_another(self) -> bool:
+        """Whether there is time for another row of the contest, and then for a test, if with fewer epochs."""
+        of_test = ROWS_OF_TEST * (1.0 if self.record.has_given_epochs else SHORTEST_TEST)
+        n_trainings = (CONTEST_SHARE + of_test) / self.record.n_jobs
+        return n_trainings * self.record.training_seconds < self.seconds_for_trainings
 
     def test(self) -> None:
         """Train with the chosen row and with those to compare it with, and measure the test images."""
-        record, folder, config = self.record, self.folder / TEST_FOLDER, self.config
+        record, folder = self.record, self.folder / TEST_FOLDER
         chosen = record.chosen or (RANDAUGMENT if self.found is None else FOUND)
         against = [name for name in words(record.of_test.get("against", (NONE, RANDAUGMENT))) if name != chosen]
-        n_seeds = record.of_test.get("seeds") or record.test_seeds
-        if n_seeds is None:
-            n_trainings = record.n_jobs * math.floor(self.seconds_left / max(record.training_seconds, 1e-3))
-            n_seeds = min(MOST_TEST_SEEDS, max(LEAST_TEST_SEEDS, n_trainings // (1 + len(against))))
-            self.note(test_seeds=n_seeds, chosen=chosen)
-        self.phases.plan(TEST, n_seeds * (1 + len(against)) * record.training_seconds / record.n_jobs)
+        n_rows = 1 + len(against)
+        n_trainings = n_rows * (record.of_test.get("seeds") or LEAST_TEST_SEEDS)
+        of_test = rounds(n_trainings, record.n_jobs)
+        is_over = False
+        while not is_over:
+            if not (folder / RESULTS_NAME).exists() and self._is_late(of_test):
+                self._shorten(of_test)
+                self.note(test_seeds=None)
+                shutil.rmtree(folder, ignore_errors=True)
+            self.note(test_seeds=self._seeds_of_test(n_rows), chosen=chosen)
+            try:
+                self._evaluate(chosen, against, n_trainings)
+                is_over = True
+            except TimeOver:
+                is_over = True
+            except TooSlow as slow:
+                self.note(training_seconds=slow.seconds)
+        self._test_linear_layer()
+
+    def _seeds_of_test(self, n_rows: int) -> int:
+        """The number of seeds, which is decided once."""
+        record = self.record
+        if decided := record.of_test.get("seeds") or record.test_seeds:
+            return int(decided)
+        n_trainings = record.n_jobs * math.floor(self.seconds_for_trainings / max(record.training_seconds, 1e-3))
+        return min(MOST_TEST_SEEDS, max(LEAST_TEST_SEEDS, n_trainings // n_rows))
+
+    def _evaluate(self, chosen: str, against: Sequence[str], fewest_trainings: int) -> None:
+        """Run the evaluation of the test. Raises TimeOver and TooSlow, as EvaluationSteps does.
+
+        fewest_trainings: those for which there must be time.
+        """
+        record, folder, config = self.record, self.folder / TEST_FOLDER, self.config
+        n_seeds, n_rows = self._seeds_of_test(1 + len(against)), 1 + len(against)
+        self.phases.plan(TEST, n_seeds * n_rows * record.training_seconds / record.n_jobs)
         idle = {"data", "seeds", "val_size", *(("model", *OF_WEIGHTS) if self._own_network else ())}
         idle |= {*DataConfig.model_fields} - {*READ_SETTINGS} if self.datasets else set()
         given = {**config.model_dump(exclude=idle), "seeds": n_seeds}
-        with contextlib.suppress(TimeOver):
-            evaluate(
-                self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
-                record.data if self.datasets is None else self.datasets,
-                against=against,
-                network=self.own.get("network"),
-                out=folder,
-                resume=(folder / RESULTS_NAME).exists(),
-                jobs=None if self.cluster else record.n_jobs,
-                cluster=self.cluster,
-                keep_network=True,
-                # If a search has seen test images, the answer says so.
-                allow_seen=True,
-                callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0),
-                **given,
-            )
-        self._test_linear_layer()
+
+        def pace_of(steps_per_training: int) -> Pace | None:
+            return self._pace(fewest_trainings, fewest_trainings * steps_per_training, config.epochs, following=0.0)
+
+        evaluate(
+            self.folder / SEARCH_FOLDER / POLICY_NAME if chosen == FOUND else chosen,
+            record.data if self.datasets is None else self.datasets,
+            against=against,
+            network=self.own.get("network"),
+            out=folder,
+            resume=(folder / RESULTS_NAME).exists(),
+            jobs=None if self.cluster else record.n_jobs,
+            cluster=self.cluster,
+            keep_network=True,
+            # If a search has seen test images, the answer says so.
+            allow_seen=True,
+            callback=EvaluationSteps(self.phases, TEST, lambda: self.seconds_left < 0, pace_of),
+            **given,
+        )
 
     def _test_linear_layer(self) -> None:
         """Measure the best linear layer on the test images, fitted to all images that the test trains on."""

@@ -30,13 +30,22 @@ from hba.policy_search.search import trainings_of
 from hba.policy_search.training_size import TrainingSize, fine_tuning_sizes, training_size
 from hba.schedule.recipes import RECIPES
 from hba.training.custom_network import CustomNetwork
+from hba.training.onnx_file import can_write_onnx
 from hba.utils.devices import find_device
 from hba.utils.text import counted, duration
 
 CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
 """Default budgets."""
-EXAMPLE_SECONDS, EXAMPLE = 90.0, {"train_size": 200, "val_size": 100}
-"""The budget for digits, the example for a run without data, and how many of them it uses."""
+EXAMPLE_SECONDS = 90.0
+"""Budget of the example, a run without data."""
+EXAMPLE: Mapping[str, Any] = {"train_size": 200, "val_size": 100}
+"""How many of its images the example uses."""
+EXAMPLE_NETWORK: Mapping[str, Any] = {"model": "wrn-10-1", "image_size": 16, "batch_size": 32, "fast": False}
+"""The network of the example. To choose it by measurements would take most of the budget."""
+MOST_EPOCHS_OF_EXAMPLE = 40
+"""Epochs of a training of the example."""
+FEWEST_EPOCHS_OF_EXAMPLE = 5
+"""Their number on a machine that is much slower than two cores of a current processor."""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 4.0
 """Share of the budget to plan with, and seconds for the start of a phase's processes."""
 CONTEST_SHARE = 0.8
@@ -46,45 +55,63 @@ OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchC
 
 
 class Extent(NamedTuple):
-    """Largest number of rows and of seeds of a contest, the number of seeds of the test to plan with, how many networks
-    are compared by trainings, and whether a policy is searched, and its strength tuned.
+    """How much a run does, if its time allows it.
+
+    rows: largest number of policies in the contest.
+    seeds: largest number of seeds of the contest.
+    test_seeds: number of seeds of the test to plan with.
+    networks: how many networks are compared by trainings.
+    is_tuned: whether the strength of the policy of the search is tuned.
     """
 
     rows: int
     seeds: int
     test_seeds: int
     networks: int = 1
-    is_searched: bool = True
     is_tuned: bool = True
 
     def trainings(self, n_jobs: int) -> dict[str, float]:
         """The time of each phase, in multiples of one of several parallel trainings."""
-
-        def rounds(n: int) -> int:
-            return math.ceil(n / n_jobs)
-
-        networks = rounds(self.networks) if self.networks > 1 else 0
+        networks = rounds(self.networks, n_jobs) if self.networks > 1 else 0
         # The training of the chosen network is in the contest.
-        contest = rounds(self.rows - (networks > 0)) + rounds(MOST_LEFT[0]) * (self.seeds - 1)
+        contest = rounds(self.rows - (networks > 0), n_jobs)
+        contest += rounds(MOST_LEFT[0], n_jobs) * (self.seeds - 1)
         return {
             NETWORK: CONTEST_SHARE * networks,
-            SEARCH: trainings_of(Race(tunes_strength=self.is_tuned), n_jobs) if self.is_searched else 0.0,
+            SEARCH: trainings_of(Race(tunes_strength=self.is_tuned), n_jobs),
             CONTEST: CONTEST_SHARE * contest,
-            TEST: rounds(3 * self.test_seeds),
+            TEST: rounds(ROWS_OF_TEST * self.test_seeds, n_jobs),
         }
 
 
-LEAST = Extent(3, 1, 1)
+def rounds(n_trainings: int, n_jobs: int) -> int:
+    """How many times as long as one training so many take, n_jobs at a time."""
+    return math.ceil(n_trainings / n_jobs)
+
+
+ROWS_OF_TEST = 3
+"""Rows of a test: the chosen one, none and RandAugment."""
+LEAST = Extent(3, 1, 1, is_tuned=False)
 """The smallest extent of a run."""
-SERIAL_SECONDS, SECONDS_TO_TUNE = 120.0, 3600.0
-"""A run of at most the first time starts no processes, because each start takes seconds; one of at least the second
-tunes the strength of the policy that the search has found."""
+ONNX_SECONDS = 20.0
+"""Seconds that network.onnx takes on an idle core, almost all of them in PyTorch's exporter."""
+LEAST_SECONDS_FOR_ONNX = 300.0
+"""The shortest budget of a run that writes network.onnx."""
+SERIAL_SECONDS = 120.0
+"""A run of at most this time starts no processes, because each start takes seconds."""
+SECONDS_TO_TUNE = 3600.0
+"""A run of at least this time tunes the strength of the policy that the search has found."""
 EXTENTS: Mapping[float, Extent] = {
-    600.0: Extent(3, 1, 2, 4, False, False),
-    SECONDS_TO_TUNE: Extent(5, 2, 2, 4, True, False),
-    math.inf: Extent(8, 3, 3, 6),
+    600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4, is_tuned=False),
+    SECONDS_TO_TUNE: Extent(rows=5, seeds=2, test_seeds=2, networks=4, is_tuned=False),
+    math.inf: Extent(rows=8, seeds=3, test_seeds=3, networks=6),
 }
 """By the shortest budget for which they are no longer used."""
+
+
+def seconds_for_onnx(budget: float) -> float:
+    """Seconds of the budget that are kept for network.onnx; 0 if it is not written."""
+    return ONNX_SECONDS if budget >= LEAST_SECONDS_FOR_ONNX and can_write_onnx() else 0.0
 
 
 def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
@@ -115,7 +142,9 @@ def planned(
     """
     began = time.monotonic()
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
-    given = resolved_data({**(EXAMPLE if data is None else {}), **given, "data": data or "digits"})
+    is_example = data is None and budget_seconds is None and not own and not {*EXAMPLE_NETWORK, "pretrained"} & {*given}
+    example = {**(EXAMPLE if data is None else {}), **(EXAMPLE_NETWORK if is_example else {})}
+    given = resolved_data({**example, **given, "data": data or "digits"})
     # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     if is_random := source_of_weights(given.get("pretrained", TIMM)) is None:
@@ -132,15 +161,17 @@ def planned(
     may_download = budget > SERIAL_SECONDS
     models = () if is_random or "model" in own else pretrained_models(given, device, say, may_download=may_download)
     extent = extent_of(budget, settings, models)
-    trainings, start = sum(extent.trainings(n_jobs).values()), (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE
+    trainings = sum(extent.trainings(n_jobs).values())
+    start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
         raise SettingsError(f"the budget must leave time after a start of {start:.0f} s; give 1m, or more")
     of_network = sized(given, own, seen)
     how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
-    sizes = in_memory(sizes_of(how, models, given), given, of_network)
+    sizes = [size_of_example(*how)] if is_example else sizes_of(how, models, given)
+    sizes = in_memory(sizes, given, of_network)
     seconds, extent = max(size.seconds for size in sizes), extent._replace(networks=min(extent.networks, len(sizes)))
-    least = start + seconds * sum(LEAST._replace(is_searched=extent.is_searched).trainings(n_jobs).values())
-    if least > budget:
+    least = start + seconds * sum(LEAST.trainings(n_jobs).values())
+    if least > budget and not is_example:
         text = f"these settings need at least {duration(least)}, but the budget is {duration(budget)}"
         raise SettingsError(f"{text}; give a longer one")
     lines = [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
@@ -154,6 +185,7 @@ def planned(
         counts=counts,
         settings={name: one for name, one in used.items() if name != "data"},
         candidates=tuple(Candidate(**size.model_dump()) for size in sizes) if len(sizes) > 1 else (),
+        has_given_epochs="epochs" in given,
         of_test={name: one for name, one in settings.items() if name in OF_TEST},
         budget_seconds=budget,
         n_jobs=n_jobs,
@@ -166,10 +198,9 @@ def planned(
 
 
 def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str]) -> Extent:
-    """The extent to plan with, including a search if an algorithm is given. models: pretrained networks to consider."""
+    """The extent to plan with. models: pretrained networks to consider."""
     extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
-    is_searched = extent.is_searched or "algorithm" in settings
-    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds), is_searched=is_searched)
+    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
     return extent if models else extent._replace(networks=1)
 
 
@@ -191,6 +222,21 @@ def pretrained_models(
             f"pretrained FILE needs the model of its weights, got {source}; give model too, or pretrained {TIMM}"
         )
     return usable_networks(device.type, say, may_download=may_download)
+
+
+def size_of_example(
+    look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
+) -> TrainingSize:
+    """The training of the example, with fewer epochs on a slow or busy machine. The arguments are of training_size."""
+    size = training_size(look, seconds, device, n_threads, {**given, "epochs": MOST_EPOCHS_OF_EXAMPLE})
+    epochs = round(MOST_EPOCHS_OF_EXAMPLE * seconds / size.seconds)
+    epochs = min(MOST_EPOCHS_OF_EXAMPLE, max(FEWEST_EPOCHS_OF_EXAMPLE, epochs))
+    return size.model_copy(
+        update={
+            "settings": {**size.settings, "epochs": epochs},
+            "seconds": size.seconds * epochs / MOST_EPOCHS_OF_EXAMPLE,
+        }
+    )
 
 
 def sizes_of(how: Any, models: Sequence[str], given: Mapping[str, Any]) -> list[TrainingSize]:
@@ -279,9 +325,9 @@ def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
 
 
 def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
-    beside, search = f", {n_jobs} at a time" if n_jobs > 1 else "", "a search; " if extent.is_searched else ""
+    beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
     return (
-        f"A training takes about {duration(seconds)}{beside}: {search}a contest of up to {extent.rows} policies with "
+        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} policies with "
         f"up to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
     )
 

@@ -65,15 +65,29 @@ class LinearResult(pydantic.BaseModel, frozen=True):
 class AutoRecord(pydantic.BaseModel, frozen=True):
     """Everything that a run needs to resume, and that its report shows.
 
-    data: a path or a name. n_images: for training and validation. counts: number of images of each class. settings: of
-    the search. of_test: settings for the test only. n_jobs: trainings at a time. extent: the fields of an Extent.
-    candidates: the networks to choose from; none if there is one only, which settings then contain. linear: linear
-    layers on frozen features. network: the number of the chosen candidate. symmetries: gap and standard error of each
-    symmetry, measured on frozen features in place of a search. training_seconds: of one training, as planned and later
-    as measured. spent: seconds of all calls so far. test_seeds: their number, once it is decided. plan: a sentence for
-    each choice. rows: the table of the contest. chosen: the name of the chosen row. image_ms: milliseconds in which the
-    kept network predicts an image. notes: sentences for the user. command: repeats the run. ended: phases that will not
-    continue. stopped: phases that Ctrl-C or an error has ended.
+    data: a path or a name.
+    n_images: for training and validation.
+    counts: number of images of each class.
+    settings: of the search.
+    has_given_epochs: whether the user has chosen the epochs, which otherwise may change during the run.
+    of_test: settings for the test only.
+    n_jobs: trainings at a time.
+    extent: the fields of an Extent.
+    candidates: the networks to choose from; none if there is one only, which settings then contain.
+    linear: linear layers on frozen features.
+    network: the number of the chosen candidate.
+    training_seconds: of one training, as planned and later as measured.
+    plan: a sentence for each choice.
+    command: repeats the run.
+    spent: seconds of all calls so far.
+    test_seeds: their number, once it is decided.
+    rows: the table of the contest.
+    chosen: the name of the chosen row.
+    image_ms: milliseconds in which the kept network predicts an image.
+    answer: what to use, and how sure that is.
+    notes: sentences for the user.
+    ended: phases that will not continue.
+    stopped: phases that Ctrl-C or an error has ended.
     """
 
     version: int = 1
@@ -81,6 +95,7 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     n_images: int
     counts: dict[str, int]
     settings: dict[str, Any]
+    has_given_epochs: bool
     of_test: dict[str, Any]
     budget_seconds: float
     n_jobs: int
@@ -88,7 +103,6 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     candidates: tuple[Candidate, ...] = ()
     linear: tuple[LinearResult, ...] = ()
     network: int | None = None
-    symmetries: dict[str, tuple[float, float]] | None = None
     training_seconds: float
     plan: tuple[str, ...]
     command: str

@@ -1,9 +1,7 @@
 """The rows of a contest: the policy of the search, and the recipes that agree with the search's findings."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from hba.algorithms.race import LARGEST_GAP, is_symmetry
 from hba.policy_evaluation.baselines import NONE
 from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
@@ -16,18 +14,12 @@ PREFERRED = ("overhead", "photo", "trivialaugment", "autoaugment", "overhead-ran
 """Other recipes, in order of preference, for when there is no time for all."""
 
 
-def rows_of_contest(
-    found: Schedule | None, most: int, symmetries: Mapping[str, tuple[float, float]] | None = None
-) -> tuple[str, ...]:
+def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
     """At most `most` names, with the search last, because the first of equal rows is chosen.
 
     A recipe is left out if it applies a symmetry that does not hold, or if it applies only some of those that hold.
-    symmetries: by name, gap and standard error, if no search has measured them.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
-    if race is None and symmetries is not None:
-        taken = tuple(name for name, (gap, error) in symmetries.items() if is_symmetry(gap, error))
-        race = RaceFindings(symmetries, LARGEST_GAP, {}, math.nan, None, taken, 0)
     always = ALWAYS if found is not None else ALWAYS[:2]
     others = [name for name in PREFERRED if race is None or goes_with(name, race)]
     return (*always[:2], *others[: max(0, most - len(always))], *always[2:])

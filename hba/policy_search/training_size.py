@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple
 
 import pydantic
@@ -299,7 +300,10 @@ class StepTimer:
         return found[False] / found[True] if len(found) == 2 else 1.0
 
     def _timed(self, rung: Rung, is_fast: bool) -> float:
-        """Time a few steps, without the first and those before a CUDA graph, and take the shortest."""
+        """Time a few steps, without the first and those before a CUDA graph, and take the median.
+
+        Where other programs compute, the shortest step would be shorter than those of a training.
+        """
         side, threads, seconds = rung.side, torch.get_num_threads(), list[float]()
         how = dict(rung.further)
         start = Start.of(rung.model, how["pretrained"], how["freeze"]) if how else None
@@ -314,7 +318,7 @@ class StepTimer:
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
         augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]
         graphs = StepGraphs.of([network], optimizer, generator, wanted=self.given.get("graph"))
-        least = 2 if graphs.recorder is None else WARM_UP_RUNS + 2
+        n_slow = 1 if graphs.recorder is None else WARM_UP_RUNS + 1
 
         def step(images: Tensor) -> None:
             nn.functional.cross_entropy(forward(augment(images, generator)), labels).backward()
@@ -323,7 +327,7 @@ class StepTimer:
 
         torch.set_num_threads(self.n_threads)
         try:
-            while len(seconds) < least or (len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS):
+            while len(seconds) <= n_slow or (len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS):
                 began = time.perf_counter()
                 graphs.run("step", step, images)
                 if is_on_gpu:
@@ -334,4 +338,4 @@ class StepTimer:
             return math.inf
         finally:
             torch.set_num_threads(threads)
-        return BESIDE * min(seconds[1:]) / self.batch_size
+        return BESIDE * median(seconds[n_slow:]) / self.batch_size

@@ -16,13 +16,22 @@ TOLERANCE = 1e-5
 """Largest difference of a probability."""
 
 
-def write_onnx(folder: Path) -> str | None:
-    """Write network.onnx next to network.pt if it can be written; return a note if it cannot.
+def can_write_onnx() -> bool:
+    """Whether the packages that write network.onnx are installed."""
+    return find_spec("onnx") is not None and find_spec("onnxscript") is not None
+
+
+def write_onnx(folder: str | Path) -> str | None:
+    """Write network.onnx next to network.pt, which takes about 20 seconds; return why if that is not possible.
 
     It takes images uint8 (N, C, S, S) for any N, and returns logits. It is checked on two images of noise.
+
+    Args:
+        folder: the folder of a run, which contains network.pt.
     """
-    if find_spec("onnx") is None or find_spec("onnxscript") is None:
-        return None
+    if not can_write_onnx():
+        return f"No {ONNX_NAME}: it needs the packages onnx and onnxscript"
+    folder = Path(folder)
     from onnx.reference import ReferenceEvaluator
 
     try:

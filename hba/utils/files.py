@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,12 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file, whole or not at all."""
+    with source.open("rb") as content:
+        write_atomically(target, lambda file: shutil.copyfileobj(content, file))
 
 
 def save_tensors(path: Path, content: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import nn
 import hba
 from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy_choice import phases
+from hba.policy_choice.auto import finished
 from hba.policy_choice.callbacks import AutoCallback
 from hba.policy_choice.plan import unset
 from hba.policy_choice.record import AutoRecord
@@ -96,6 +98,27 @@ def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoRe
     assert (run.folder / "search" / "report.html").exists()
     assert (run.folder / "network.pt").exists()
     assert run.answer in (run.folder / "auto.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("error", [RunError("no space left"), OSError(28, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("part", ["write_policy", "copy_file", "write_report"])
+def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_files(
+    run: hba.AutoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, error: BaseException
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    files = {"write_policy": "policy.json", "copy_file": "network.pt", "write_report": "report.html"}
+    for name in files.values():
+        (folder / name).unlink()
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(sys.modules[finished.__module__], part, fail)
+    with pytest.warns(HbaWarning, match="--resume"):
+        found = finished(phases.AutoRun(folder, run.record, AutoCallback(), {}, None))
+    assert found.answer == run.answer
+    assert {name for name in files.values() if not (folder / name).exists()} == {files[part]}
 
 
 def test_a_policy_that_is_a_recipe_is_still_one_when_loaded(run: hba.AutoResult) -> None:

@@ -10,17 +10,13 @@ import torch
 from small_trainings import two_sides
 
 import hba
-from hba.data.images import LabelledImages
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model, pretrained, timm_networks
 from hba.models.timm_networks import LITE, TIMM
-from hba.operations import STAGED
 from hba.policy_choice.linear import LinearLayer, cross_validated
-from hba.policy_choice.networks import linear_gaps, to_train
+from hba.policy_choice.networks import to_train
 from hba.policy_choice.record import AutoRecord, Candidate, LinearResult
 from hba.policy_search import training_size
-
-CPU = torch.device("cpu")
 
 
 def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> None:
@@ -58,22 +54,6 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
     # Of images that the features tell little about, all layers are trained.
     far = [of_linear(side, 50 + error) for side, error in errors.items()]
     assert [candidates[number].settings.get("freeze") for number in to_train(candidates, far, 4)[1:]] == 3 * ["none"]
-
-
-@pytest.mark.parametrize("n_of_class", [(40, 40), (100, 10)])
-def test_frozen_features_tell_a_flip_that_exchanges_the_classes_from_one_that_does_not(
-    n_of_class: tuple[int, int],
-) -> None:
-    """Also if one class is rare: scores of a linear layer are not logits."""
-    labels = torch.arange(2).repeat_interleave(torch.tensor(n_of_class))
-    images = torch.randint(60, 140, (len(labels), 3, 64, 64), generator=torch.Generator().manual_seed(2))
-    images[labels == 0, :, :, :32] += 60
-    images[labels == 1, :, :, 32:] += 60
-    sides = LabelledImages(images.to(torch.uint8), labels)
-    moves = [STAGED["HorizontalFlip"], STAGED["VerticalFlip"]]
-    gaps = linear_gaps(of_linear(64, 0.0), sides, torch.arange(len(labels))[::2], 2, moves, CPU)
-    assert gaps["HorizontalFlip"][0] > 1
-    assert abs(gaps["VerticalFlip"][0]) < 0.2
 
 
 def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:

@@ -1,0 +1,128 @@
+"""A run whose trainings take longer than planned gets fewer epochs, keeps its rows, and ends in time."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from small_trainings import two_sides
+
+import hba
+from hba.policy_choice import pace, phases
+from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, TimeOver
+from hba.policy_choice.pace import Pace, TooSlow
+from hba.policy_choice.record import TEST
+from hba.policy_search.training_size import StepTimer
+
+
+class Clock:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+STEPS = 100
+"""Of each training."""
+
+
+def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | None:
+    """The time of a training that a pace of 4 trainings, with 2 to follow, complains about; None if it does not."""
+    clock = Clock()
+    watched = Pace(4, 4 * STEPS, n_jobs, seconds_left, following=2.0, clock=clock.monotonic)
+    for _ in range(4 * STEPS):
+        clock.now += of_training / STEPS / min(n_jobs, 4)
+        try:
+            watched.step_done()
+        except TooSlow as slow:
+            return slow.seconds
+    return None
+
+
+@pytest.mark.parametrize(("n_jobs", "n_rounds"), [(1, 4), (2, 2), (3, 2), (8, 1)])
+def test_trainings_are_too_slow_exactly_if_they_and_what_follows_do_not_fit(n_jobs: int, n_rounds: int) -> None:
+    needed = 50.0 * (n_rounds + 2) / pace.TOLERATED
+    assert complaint(50.0, n_jobs, 0.8 * needed) == pytest.approx(50.0, rel=0.1)
+    assert complaint(50.0, n_jobs, 1.2 * needed) is None
+
+
+SECONDS_OF_IMAGE = 0.03
+"""Planned time of an image in a training step."""
+BATCH = 20
+
+
+class SlowSteps(AutoCallback):
+    """Every step takes longer than planned, from the given phase on."""
+
+    def __init__(self, clock: Clock, factor: float, first_phase: str) -> None:
+        self.clock, self.factor, self.first_phase = clock, factor, first_phase
+        self.is_slow = False
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        self.is_slow = self.is_slow or phase == self.first_phase
+        self.clock.now += BATCH * SECONDS_OF_IMAGE * (self.factor if self.is_slow else 1.0)
+
+
+def timed_run(folder: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str) -> tuple[Any, float]:
+    """A run on a clock that counts steps only, and its time as a share of its budget."""
+    train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(20, 1)))
+    clock, budget = Clock(), 120.0
+    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
+    with mock.patch.object(Pace.__init__, "__defaults__", (clock.monotonic,)):
+        found = hba.auto(
+            (train, test),
+            out=folder,
+            budget_seconds=budget,
+            jobs=1,
+            model="simple-cnn-4",
+            image_size=8,
+            batch_size=BATCH,
+            learning_rate=0.02,
+            fast=False,
+            callback=SlowSteps(clock, factor, first_phase),
+        )
+    return found, clock.now / budget
+
+
+@pytest.mark.parametrize(("factor", "first_phase"), [(1.0, "search"), (2.5, "search"), (4.0, "test")])
+def test_a_run_keeps_to_its_time_and_trains_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
+) -> None:
+    found, share = timed_run(tmp_path / "run", monkeypatch, factor, first_phase)
+    assert share <= 1.1
+    assert found.finished
+    assert not [row for row in found.record.rows if not row["losses"]]
+    assert {"none", "randaugment", "search"} <= {row["name"] for row in found.record.rows}
+    planned = json.loads((tmp_path / "run" / "search" / "config.json").read_text("utf-8"))["epochs"]
+    assert (found.results.settings["epochs"] < planned) == (factor > 1)
+    assert all(0 in row.seeds for row in found.results.rows)
+
+
+def row_of(name: str, seeds: tuple[int, ...] = ()) -> Any:
+    return SimpleNamespace(name=name, seeds=seeds)
+
+
+def test_a_test_out_of_time_ends_once_all_rows_share_the_first_seed(tmp_path: Path) -> None:
+    """Parallel trainings may end in any order."""
+    steps = EvaluationSteps(Phases(AutoCallback(), {TEST: 1.0}), TEST, lambda: True, lambda _: None)
+    rows = (row_of("photo"), row_of("none"), row_of("randaugment", (0,)))
+    plan: Any = SimpleNamespace(
+        config=SimpleNamespace(first_seed=0),
+        result=SimpleNamespace(rows=rows),
+        folder=tmp_path,
+        n_trainings=5,
+        steps_per_training=1,
+    )
+    steps.planned(plan)
+    measured: Any = SimpleNamespace(error_percent=1.0)
+    steps.training_done("photo", 1, measured, ())
+    steps.training_done("none", 0, measured, ())
+    steps.training_done("none", 1, measured, ())
+    with pytest.raises(TimeOver):
+        steps.training_done("photo", 0, measured, ())
