@@ -1,7 +1,6 @@
 """hba.auto: finds the best augmentation for a folder of images, and trains a network with it."""
 
 import dataclasses
-import shlex
 import shutil
 import threading
 import time
@@ -9,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import torch
@@ -26,12 +25,10 @@ from hba.policy_choice.phases import AutoRun
 from hba.policy_choice.plan import planned
 from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
-from hba.policy_evaluation.baselines import NONE
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
-from hba.policy_search.training_size import LEAST_EPOCHS
+from hba.report.auto_answer import auto_answer
 from hba.report.page import write_report
-from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.recipes import RECIPES
@@ -42,7 +39,6 @@ from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, new_folder, reason_of, resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
-from hba.utils.text import counted, duration
 
 PREDICTIONS = 20
 """Of one image each, of which the median time is told."""
@@ -153,23 +149,9 @@ def finished(run: AutoRun) -> AutoResult:
     image_ms = record.image_ms
     if image_ms is None and (image_ms := _milliseconds(folder)) is not None:
         notes += filter(None, [write_onnx(folder)])
-    answer = None if results is None else results.answer
-    by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
-    words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
-    if results is not None and results.verdict is not None and results.verdict.difference > 0:
-        against = results.verdict.against
-        other = shlex.join(["hba", "train", against, record.data, "--config", str(folder / TEST_FOLDER)])
-        words_of_answer += f" The files of this run use {chosen}, the best on validation images."
-        notes.append(f"To train a network with {against} instead, run {other}")
-    epochs = record.settings.get("epochs", LEAST_EPOCHS)
-    if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
-        few = counted(epochs, "epoch")
-        words_of_answer += f" Trainings of {few} favor little augmentation: a longer --budget may change the answer."
-    words_of_answer += _on_networks(record, results)
-    race, recipe = RaceFindings.of(policy.provenance), RECIPES.get(chosen)
-    if chosen != NONE and (content := race.takes if race else recipe and recipe.text):
-        words_of_answer += f" {chosen}: {content}."
-    run.note(image_ms=image_ms, chosen=chosen, answer=words_of_answer, notes=tuple(dict.fromkeys(notes)))
+    content = {**record.model_dump(), "chosen": chosen}
+    answer = auto_answer(content, results, policy, folder).sentence
+    run.note(image_ms=image_ms, chosen=chosen, notes=tuple(dict.fromkeys(notes)))
     report = None
     try:
         report = write_report(folder)
@@ -177,7 +159,7 @@ def finished(run: AutoRun) -> AutoResult:
         # The run may have taken hours.
         warnings.warn(f"no report was written: {reason_of(error)}; all else is in {folder}", HbaWarning, stacklevel=2)
     is_finished = len(run.record.ended) == len(PHASES)
-    return AutoResult(words_of_answer, policy, chosen, results, is_finished, folder, run.record, report)
+    return AutoResult(answer, policy, chosen, results, is_finished, folder, run.record, report)
 
 
 def _milliseconds(folder: Path) -> float | None:
@@ -193,20 +175,6 @@ def _milliseconds(folder: Path) -> float | None:
         network.predict(image)
         seconds.append(time.perf_counter() - began)
     return round(1000 * median(seconds), 2)
-
-
-def _on_networks(record: AutoRecord, results: EvaluationResult | None) -> str:
-    """Sentences on the network of the run, and on a linear layer on frozen features."""
-    if record.network is None:
-        return ""
-    settings, linear = record.settings, record.best_linear
-    weights = "pretrained weights" if settings.get("pretrained") else "random weights"
-    found = f" Trained: {settings['model']} from {weights}, on images of {settings['image_size']} pixels."
-    if linear is not None and linear.test_percent is not None and results is not None:
-        is_less = linear.test_percent < fmean(results.rows[0].test_error_percent)
-        takes = f"{'less, and takes' if is_less else 'more, but takes'} {duration(max(1.0, linear.seconds))}"
-        found += f" {linear.name.capitalize()} has {linear.test_percent:.1f} % test error, which is {takes}."
-    return found
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:

@@ -97,7 +97,6 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     rows: tuple[dict[str, Any], ...] = ()
     chosen: str | None = None
     image_ms: float | None = None
-    answer: str = ""
     notes: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
