@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hba.data.config import run_name
+from hba.data.config import resolved_data, run_name
 from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
@@ -22,7 +22,7 @@ from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import AutoRun
-from hba.policy_choice.plan import planned
+from hba.policy_choice.plan import budget_of, planned
 from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.train import write_policy
@@ -91,10 +91,11 @@ def auto(
     data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
     of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
     CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: continue the run in `out`, for
-    whatever reason it stopped; you may give a longer budget_seconds. A run that has no plan yet begins again with the
-    given arguments. network: your own network, which is copied. space, jobs, cluster: as in hba.search and
-    hba.evaluate; jobs None means one for each thread of a CPU. against: names or files to compare the best row with in
-    the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig, which are then not chosen.
+    whatever reason it stopped; you may give another budget_seconds, and data that have moved. A run that has ended only
+    shows its answer again. A run that has no plan yet begins again with the given arguments. network: your own network,
+    which is copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None means one for each thread of a
+    CPU. against: names or files to compare the best row with in the test. settings: fields of SearchConfig, of its
+    algorithm and of EvaluationConfig, which are then not chosen.
 
     A KeyboardInterrupt ends the current phase; answer and `out` have the results so far. HbaError: what cannot work.
     """
@@ -117,8 +118,10 @@ def auto(
         if resumes(resume, folder / AUTO_NAME):
             if given:
                 raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
-            changes = {"data": place, "budget_seconds": budget_seconds}
-            record = AutoRecord.read(folder).model_copy(update={name: one for name, one in changes.items() if one})
+            record = _resumed(folder, place, budget_seconds, jobs)
+            if record.is_ended:
+                text = "has ended, and only shows its answer; for a new run, use"
+                callback.said(f"The run in {folder} {text}: {record.command}")
         elif is_planned:
             raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
         else:
@@ -135,6 +138,29 @@ def auto(
         finally:
             is_over.set()
         return finished(run)
+
+
+def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs: int | None) -> AutoRecord:
+    """The record of a run to resume, with another place of its data or budget if given.
+
+    Raises RunError if these are given for a run that has ended, and SettingsError for
+    another number of jobs.
+    """
+    before = AutoRecord.read(folder)
+    if jobs not in (None, before.n_jobs):
+        text = f"a resumed run keeps its jobs, {before.n_jobs}, but got {jobs}; omit jobs"
+        raise SettingsError(text)
+    record = before
+    if data is not None:
+        record = record.at_data(str(resolved_data({"data": data})["data"]))
+    if budget_seconds is not None:
+        # Without a default budget, the kind of device does not matter.
+        budget = budget_of(budget_seconds, torch.device("cpu"), is_example=False)
+        record = record.with_budget(*budget)
+    if before.is_ended and record != before:
+        text = "has ended, so it can use neither more time nor other data; for a new run"
+        raise RunError(f"the run in {folder} {text}, use: {record.command}")
+    return record
 
 
 def finished(run: AutoRun) -> AutoResult:
