@@ -29,13 +29,9 @@ def percent(value: float | None) -> str:
 
 def distinct_percents(values: Sequence[float]) -> list[str]:
     """Percentages with one decimal, or with up to three if unequal ones look equal."""
-    n_different = len({round(value, 9) for value in values})
-    texts = list[str]()
-    for digits in (1, 2, 3):
-        texts = [f"{value:.{digits}f} %" for value in values]
-        if len({*texts}) == n_different:
-            break
-    return texts
+    one, two, three = ([f"{value:.{digits}f} %" for value in values] for digits in (1, 2, 3))
+    n_different = len({*three})
+    return next(texts for texts in (one, two, three) if len({*texts}) == n_different)
 
 
 def size_of(number: float, digits: int) -> str:

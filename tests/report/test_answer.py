@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from hba.report.answer import ALMOST_SURELY, PROBABLY, answer
+from hba.report.auto_answer import auto_answer
 from hba.report.results import EvaluationResult, EvaluationRow
 from hba.report.statistics import CrossedDifference
 from hba.training.metrics import Confusion, Measured
@@ -190,6 +191,22 @@ def test_unequal_numbers_look_unequal() -> None:
     results = results_of({"mine": [(1, 0)], "none": [(0, 0)]}, (50_000, 50_000))
     assert results.verdict is not None
     assert not re.search(r"0[.]0+ points", results.verdict.sentence)
+
+
+def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(tmp_path: Path) -> None:
+    results, words = results_of({"photo": [(10, 10)], "none": [(20, 20)]}), set[str]()
+    for percent in (9.0, 10.0, 11.0):
+        layer = {"error_percent": 1.0, "test_percent": percent, "model": "net", "side": 8, "seconds": 3}
+        record = {
+            **{"chosen": "photo", "network": 0, "linear": [layer]},
+            "settings": {"model": "net", "image_size": 8},
+        }
+        sentence = auto_answer(record, results, None, tmp_path).sentence
+        about = sentence[sentence.index("linear layer") :]
+        assert f"{percent:.1f} %" in about
+        words |= {*MORE_OR_LESS.findall(about)}
+        assert bool(MORE_OR_LESS.search(about)) == (percent != 10.0)
+    assert words == {"less", "more"}
 
 
 def test_a_chosen_row_is_named_first_whatever_the_test_says(tmp_path: Path) -> None:
