@@ -13,10 +13,10 @@ from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
 from hba.data.reading import LEFT_OUT_NAME
 from hba.policy_choice.callbacks import AutoProgress
-from hba.policy_choice.rows import FOUND
 from hba.policy_search.config import SearchConfig
 from hba.report.answer import answer
-from hba.report.run import AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER, read_left_out
+from hba.report.auto_answer import command_of_test
+from hba.report.run import AUTO_NAME, read_left_out
 from hba.utils.text import counted
 
 from .evaluate import print_errors
@@ -86,9 +86,8 @@ class _Terminal(AutoProgress):
 
 
 def _report(result: hba.AutoResult) -> None:
-    """Print the numbers below the answer, then the files and what to do next."""
+    """Print the numbers, the files, and what to do next, below the answer."""
     printer, folder, quoted = console(), result.folder, shlex.quote(str(result.folder))
-    printer.print()
     if result.results is not None:
         print_errors(result.results, with_verdict=False)
     for note in result.record.notes:
@@ -103,14 +102,7 @@ def _report(result: hba.AutoResult) -> None:
     if not result.finished:
         printer.print(resume_line("auto", folder))
     elif result.results is not None:
-        answered = answer(result.results, command=_test_command(folder, result.chosen, result.results))
+        command = command_of_test(result.record.model_dump(), result.results, folder)
+        answered = answer(result.results, command=command + operations_file_arguments())
         if answered is not None and answered.next_step is not None:
             printer.print(f"To be surer: {answered.next_step}")
-
-
-def _test_command(folder: Path, chosen: str, results: hba.EvaluationResult) -> str:
-    """The command that runs the run's test."""
-    test, schedule = str(folder / TEST_FOLDER), str(folder / SEARCH_FOLDER) if chosen == FOUND else chosen
-    against = ",".join(row.name for row in results.rows[1:])
-    words = ["hba", "evaluate", schedule, "--against", against, "--config", test, "--out", test]
-    return shlex.join(words) + operations_file_arguments()

@@ -175,7 +175,7 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
     printer, config = console(), result.config
-    found = answer(result, command=_command(folder))
+    found = answer(result, command=_command(folder), folder=folder)
     if found is not None:
         printer.print(found.sentence)
     printer.print(

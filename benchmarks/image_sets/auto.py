@@ -107,7 +107,7 @@ class AutoTask:
             "errors": {row.name: errors_of(row, balanced=balanced) for row in found.rows},
             "settings": {name: found.settings[name] for name in SHOWN},
             "test_images": found.test_images,
-            **{name: record[name] for name in ("chosen", "answer", "plan", "rows", "n_jobs", "candidates", "linear")},
+            **{name: record[name] for name in ("chosen", "plan", "rows", "n_jobs", "candidates", "linear")},
         }
 
 

@@ -27,6 +27,8 @@ SGDS = (SGD, "sgd-classical")
 """Optimizers that share learning rate and weight decay."""
 PLATEAU: Literal["plateau"] = "plateau"
 """The learning rate schedule that needs the validation loss of every epoch."""
+LEAST_EPOCHS = 30
+"""Trainings from random weights with fewer epochs favor little augmentation."""
 _WITH_ADAMW: Mapping[str, float] = {"learning_rate": 0.001, "weight_decay": 0.05}
 OF_OPTIMIZER = tuple(_WITH_ADAMW)
 """Settings whose values suit one kind of optimizer only."""

@@ -1,20 +1,19 @@
 """hba.auto: finds the best augmentation for a folder of images, and trains a network with it."""
 
 import dataclasses
-import shlex
 import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import torch
 from torch import nn
 
-from hba.data.config import run_name
+from hba.data.config import resolved_data, run_name
 from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
 from hba.distributed.process_info import size
@@ -22,15 +21,13 @@ from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import AutoRun
-from hba.policy_choice.plan import ONNX_SECONDS, planned, seconds_for_onnx
+from hba.policy_choice.plan import ONNX_SECONDS, budget_of, planned, seconds_for_onnx
 from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
-from hba.policy_evaluation.baselines import NONE
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
-from hba.policy_search.training_size import LEAST_EPOCHS
+from hba.report.auto_answer import auto_answer
 from hba.report.page import write_report
-from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult
 from hba.report.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
@@ -42,7 +39,7 @@ from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, copy_file, new_folder, reason_of, resumes, run_lock
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
-from hba.utils.text import counted, duration
+from hba.utils.text import duration
 
 PREDICTIONS = 20
 """Of one image each, of which the median time is told."""
@@ -95,10 +92,11 @@ def auto(
     data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
     of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
     CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: continue the run in `out`, for
-    whatever reason it stopped; you may give a longer budget_seconds. A run that has no plan yet begins again with the
-    given arguments. network: your own network, which is copied. space, jobs, cluster: as in hba.search and
-    hba.evaluate; jobs None means one for each thread of a CPU. against: names or files to compare the best row with in
-    the test. settings: fields of SearchConfig, of its algorithm and of EvaluationConfig, which are then not chosen.
+    whatever reason it stopped; you may give another budget_seconds, and data that have moved. A run that has ended only
+    shows its answer again. A run that has no plan yet begins again with the given arguments. network: your own network,
+    which is copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None means one for each thread of a
+    CPU. against: names or files to compare the best row with in the test. settings: fields of SearchConfig, of its
+    algorithm and of EvaluationConfig, which are then not chosen.
 
     A KeyboardInterrupt ends the current phase; answer and `out` have the results so far. HbaError: what cannot work.
     """
@@ -121,8 +119,10 @@ def auto(
         if resumes(resume, folder / AUTO_NAME):
             if given:
                 raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
-            changes = {"data": place, "budget_seconds": budget_seconds}
-            record = AutoRecord.read(folder).model_copy(update={name: one for name, one in changes.items() if one})
+            record = _resumed(folder, place, budget_seconds, jobs)
+            if record.is_ended:
+                text = "has ended, and only shows its answer; for a new run, use"
+                callback.said(f"The run in {folder} {text}: {record.command}")
         elif is_planned:
             raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
         else:
@@ -141,6 +141,29 @@ def auto(
         return finished(run)
 
 
+def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs: int | None) -> AutoRecord:
+    """The record of a run to resume, with another place of its data or budget if given.
+
+    Raises RunError if these are given for a run that has ended, and SettingsError for
+    another number of jobs.
+    """
+    before = AutoRecord.read(folder)
+    if jobs not in (None, before.n_jobs):
+        text = f"a resumed run keeps its jobs, {before.n_jobs}, but got {jobs}; omit jobs"
+        raise SettingsError(text)
+    record = before
+    if data is not None:
+        record = record.at_data(str(resolved_data({"data": data})["data"]))
+    if budget_seconds is not None:
+        # Without a default budget, the kind of device does not matter.
+        budget = budget_of(budget_seconds, torch.device("cpu"), is_example=False)
+        record = record.with_budget(*budget)
+    if before.is_ended and record != before:
+        text = "has ended, so it can use neither more time nor other data; for a new run"
+        raise RunError(f"the run in {folder} {text}, use: {record.command}")
+    return record
+
+
 def finished(run: AutoRun) -> AutoResult:
     """Write the files of the run, and return its result.
 
@@ -150,16 +173,12 @@ def finished(run: AutoRun) -> AutoResult:
     folder, results = run.folder, run.results
     chosen = run.record.chosen or (RANDAUGMENT if run.found is None else FOUND)
     policy = _policy(chosen, run)
-    answer, advice = _answer(run, chosen, policy)
-    notes = [*run.record.notes, *advice]
-
-    def save_record(**changes: Any) -> None:
-        run.note(chosen=chosen, answer=answer, notes=tuple(dict.fromkeys(notes)), **changes)
+    content = {**run.record.model_dump(), "chosen": chosen}
+    answer = auto_answer(content, results, policy, folder).sentence
 
     def save_policy() -> None:
         if note := write_policy(policy, folder):
-            notes.append(note)
-            save_record()
+            run.note(notes=tuple(dict.fromkeys([*run.record.notes, note])))
 
     def copy_network() -> None:
         for name in (LEFT_OUT_NAME, NETWORK_NAME, INFO_NAME):
@@ -167,11 +186,11 @@ def finished(run: AutoRun) -> AutoResult:
             if source.exists():
                 copy_file(source, folder / name)
         if run.record.image_ms is None:
-            save_record(image_ms=_milliseconds(folder))
+            run.note(image_ms=_milliseconds(folder))
 
-    run.callback.said(answer)
+    run.callback.answered(answer)
     report: list[Path] = []
-    _write(AUTO_NAME, save_record, folder)
+    _write(AUTO_NAME, lambda: run.note(chosen=chosen), folder)
     _write(POLICY_NAME, save_policy, folder)
     _write(NETWORK_NAME, copy_network, folder)
     _write("report", lambda: report.append(write_report(folder)), folder)
@@ -199,29 +218,7 @@ def _write_onnx(run: AutoRun) -> None:
         return
     run.callback.said(f"Writing {ONNX_NAME}, about {duration(ONNX_SECONDS)}")
     if note := write_onnx(folder):
-        run.note(notes=(*run.record.notes, note))
-
-
-def _answer(run: AutoRun, chosen: str, policy: Schedule) -> tuple[str, list[str]]:
-    """The answer of a run, and notes for the user."""
-    results, record, notes = run.results, run.record, list[str]()
-    answer = None if results is None else results.answer
-    by = "by validation images alone" if record.chosen else "although there was no time for a comparison"
-    words_of_answer = f"Use {chosen}, {by}." if answer is None else answer.sentence
-    if results is not None and results.verdict is not None and results.verdict.difference > 0:
-        against = results.verdict.against
-        other = shlex.join(["hba", "train", against, record.data, "--config", str(run.folder / TEST_FOLDER)])
-        words_of_answer += f" The files of this run use {chosen}, the best on validation images."
-        notes.append(f"To train a network with {against} instead, run {other}")
-    epochs = record.settings.get("epochs", LEAST_EPOCHS)
-    if epochs < LEAST_EPOCHS and "pretrained" not in record.settings:
-        few = counted(epochs, "epoch")
-        words_of_answer += f" Trainings of {few} favor little augmentation: a longer --budget may change the answer."
-    words_of_answer += _on_networks(record, results)
-    race, recipe = RaceFindings.of(policy.provenance), RECIPES.get(chosen)
-    if chosen != NONE and (content := race.takes if race else recipe and recipe.text):
-        words_of_answer += f" {chosen}: {content}."
-    return words_of_answer, notes
+        run.note(notes=tuple(dict.fromkeys([*run.record.notes, note])))
 
 
 def _milliseconds(folder: Path) -> float | None:
@@ -237,20 +234,6 @@ def _milliseconds(folder: Path) -> float | None:
         network.predict(image)
         seconds.append(time.perf_counter() - began)
     return round(1000 * median(seconds), 2)
-
-
-def _on_networks(record: AutoRecord, results: EvaluationResult | None) -> str:
-    """Sentences on the network of the run, and on a linear layer on frozen features."""
-    if record.network is None:
-        return ""
-    settings, linear = record.settings, record.best_linear
-    weights = "pretrained weights" if settings.get("pretrained") else "random weights"
-    found = f" Trained: {settings['model']} from {weights}, on images of {settings['image_size']} pixels."
-    if linear is not None and linear.test_percent is not None and results is not None:
-        is_less = linear.test_percent < fmean(results.rows[0].test_error_percent)
-        takes = f"{'less, and takes' if is_less else 'more, but takes'} {duration(max(1.0, linear.seconds))}"
-        found += f" {linear.name.capitalize()} has {linear.test_percent:.1f} % test error, which is {takes}."
-    return found
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:

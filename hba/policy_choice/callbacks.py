@@ -19,6 +19,9 @@ class AutoCallback:
     def said(self, line: str) -> None:
         """Called with each choice of the plan, and each result of a phase, in words."""
 
+    def answered(self, answer: str) -> None:
+        """Called with the answer, before the files of the run are written."""
+
     def advanced(self, phase: str, done: float, total: float) -> None:
         """Called when `done` of `total` planned seconds are over, in this phase."""
 
@@ -32,6 +35,9 @@ class AutoProgress(ProgressBar, AutoCallback):
 
     def said(self, line: str) -> None:
         self.say(line)
+
+    def answered(self, answer: str) -> None:
+        self.said(f"\n{answer}\n")
 
     def advanced(self, phase: str, done: float, total: float) -> None:
         if total != self._total:

@@ -136,15 +136,19 @@ class AutoRun:
                 continue
             phase = {NETWORK: self.choose_network, SEARCH: self.search, CONTEST: self.contest, TEST: self.test}[name]
             stopped = tuple(one for one in self.record.stopped if one != name)
+            # An earlier stop of this phase is over.
+            of_stop = f"The {name} was stopped "
+            notes = tuple(note for note in self.record.notes if not note.startswith(of_stop))
+            self.note(stopped=stopped, notes=notes)
             try:
                 self.check_images()
                 phase()
-                self.note(ended=(*self.record.ended, name), stopped=stopped)
+                self.note(ended=(*self.record.ended, name))
             except (KeyboardInterrupt, HbaError) as error:
                 if isinstance(error, HbaError) and name != TEST:
                     raise
                 why = "by Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"by an error: {error}"
-                line = f"The {name} was stopped {why}; the answer uses the results so far"
+                line = f"{of_stop}{why}; the answer uses the results so far"
                 self.callback.said(line)
                 # Later phases use the results of the others; only a test can continue.
                 ended = self.record.ended if name == TEST else (*self.record.ended, name)

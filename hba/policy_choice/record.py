@@ -1,6 +1,7 @@
 """auto.json: the plan and the decisions of a run of `hba auto`, as one record that is saved atomically."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,10 +112,37 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     rows: tuple[dict[str, Any], ...] = ()
     chosen: str | None = None
     image_ms: float | None = None
-    answer: str = ""
     notes: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether all phases have ended, so that a resumed run trains nothing."""
+        return {*PHASES} <= {*self.ended}
+
+    def with_budget(self, seconds: float, sentence: str) -> Self:
+        """The record with another budget, also in its plan and its command.
+
+        sentence: the budget in words.
+        """
+        if seconds == self.budget_seconds:
+            return self
+        parts = shlex.split(self.command)
+        place = parts.index("--budget") if "--budget" in parts else len(parts)
+        parts[place : place + 2] = ["--budget", f"{seconds:g}s"]
+        changes = {"command": shlex.join(parts), "plan": (sentence, *self.plan[1:])}
+        return self.model_copy(update={**changes, "budget_seconds": seconds})
+
+    def at_data(self, data: str) -> Self:
+        """The record with another path of its data, also in its command."""
+        if data == self.data:
+            return self
+        program, subcommand, *options = shlex.split(self.command)
+        if options and not options[0].startswith("--"):
+            options = options[1:]
+        command = shlex.join([program, subcommand, data, *options])
+        return self.model_copy(update={"data": data, "command": command})
 
     @property
     def best_linear(self) -> LinearResult | None:

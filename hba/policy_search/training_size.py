@@ -18,7 +18,7 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
-from hba.config.training import source_of_weights
+from hba.config.training import LEAST_EPOCHS, source_of_weights
 from hba.data.look import Look
 from hba.errors import SettingsError
 from hba.models import Start, build_model
@@ -46,8 +46,9 @@ FEWEST_FINE_TUNING, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART = (2, 5), 30, 6
 of the images is used, at the smallest side."""
 FROZEN_SHARE, MOST_SIDES = 1 / 3, 3
 """Share of the groups of layers, from the first, that a gentle training freezes; how many sides to time, at most."""
-IMAGES_OF_TRAINING, LEAST_EPOCHS, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 30, 100, 200
-"""Images in a training that make a larger network worthwhile; bounds on the epochs for that; and most epochs."""
+IMAGES_OF_TRAINING, ENOUGH_EPOCHS, MOST_EPOCHS = 90_000, 100, 200
+"""Images in a training that make a larger network worthwhile; the most epochs for that, of which LEAST_EPOCHS are the
+fewest; and most epochs."""
 FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
 """If fewer epochs of all images fit, a part of them is used for EPOCHS_OF_PART; fewer images are an error."""
 STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hba.errors import SettingsError
@@ -9,7 +10,7 @@ from hba.report.findings import error_definition, share_of
 from hba.report.page import settings_facts
 from hba.report.race import leg_ends
 from hba.report.results import mean_of
-from hba.report.run import Run
+from hba.report.run import SEARCH_FOLDER, Run
 from hba.report.tables import Table
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
@@ -30,7 +31,7 @@ class Comparison:
         found = {
             SETTINGS: settings._replace(rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)),
             VALIDATION: self._table(_validation),
-            TEST: self._table(_test_errors),
+            TEST: self._table(partial(_test_errors, names=_names_of_rows(self.runs))),
             SCHEDULES: self._table(_operations, corner="images (probability, magnitude)"),
             REGULARIZERS: self._table(_regularizers, "-"),
         }
@@ -71,18 +72,47 @@ def _validation(run: Run) -> Mapping[str, str]:
     return found | ({"an error is": meaning} if meaning else {})
 
 
-def _test_errors(run: Run) -> Mapping[str, str]:
-    """Mean error of each row, its loss if it was stored, and the schedule's difference to it."""
+def _test_errors(run: Run, names: Mapping[str, str]) -> Mapping[str, str]:
+    """Mean error of each row, its loss if it was stored, and the difference to the first.
+
+    names: of the rows of all runs, by definition (see _names_of_rows).
+    """
     if (results := run.results) is None:
         return {}
-    found = {"an error is": results.error} if results.error else {}
-    for number, row in enumerate(results.rows):
-        name = row.name if number else "the schedule"
-        loss = mean_of(row.by_seed("test_loss"))
-        found[name] = percent(row.mean) + ("" if loss is None else f"  ({loss:.3f} nats)")
-        if (minus := results.differences.get(row.name)) is not None:
-            found[f"the schedule minus {row.name}"] = points(minus.mean, minus.interval)
-    return found
+    cells = {"an error is": results.error} if results.error else {}
+    first = names[results.rows[0].definition]
+    for row in results.rows:
+        name, loss = names[row.definition], mean_of(row.by_seed("test_loss"))
+        cells[name] = percent(row.mean)
+        if loss is not None:
+            cells[name] += f"  ({loss:.3f} nats)"
+        minus = results.differences.get(row.name)
+        if minus is not None and name != first:
+            cells[f"{first} minus {name}"] = points(minus.mean, minus.interval)
+    return cells
+
+
+def _names_of_rows(runs: Mapping[str, Run]) -> Mapping[str, str]:
+    """A name for each augmentation of the evaluations, by its definition.
+
+    Different augmentations that share a name, such as the policies of two searches,
+    also have the name of their run.
+    """
+    rows = [
+        (row, run_name)
+        for run_name, run in runs.items()
+        for row in (run.results.rows if run.results is not None else ())
+    ]
+    definitions: dict[str, set[str]] = {}
+    for row, _ in rows:
+        definitions.setdefault(row.name, set()).add(row.definition)
+    names: dict[str, str] = {}
+    for row, run_name in rows:
+        # Every run of hba auto calls the policy that it has found so.
+        is_shared = row.name == SEARCH_FOLDER or len(definitions[row.name]) > 1
+        name = f"{row.name} of {run_name}" if is_shared else row.name
+        names.setdefault(row.definition, name)
+    return names
 
 
 def _operations(run: Run) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hba.report.race import RaceFindings
 from hba.report.results import EvaluationResult, Measure
 from hba.report.statistics import PairedDifference
-from hba.utils.text import counted
+from hba.utils.text import counted, size_of
 
 
 class Row(NamedTuple):
@@ -89,7 +89,9 @@ def error_dots(
 
 def _in_words(found: PairedDifference) -> str:
     """`2.1 points higher (0.4 to 3.8)`; if zero lies between the ends, each says `lower` or `higher`."""
-    size = f"{abs(found.mean):.1f} points {'higher' if found.mean > 0 else 'lower'}" if found.mean else "equal"
+    size = "equal"
+    if found.mean:
+        size = f"{size_of(found.mean, 1)} points {'higher' if found.mean > 0 else 'lower'}"
     return f"{size} ({found.between(1)})" if found.interval else size
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hba.utils.text import CONFIDENCE, interval_of_mean
+from hba.utils.text import CONFIDENCE, interval_of_mean, size_of
 
 ROUNDING = 1e-9
 """Differences of test errors, in percentage points, below this are rounding errors."""
@@ -44,8 +44,9 @@ class PairedDifference:
         """The interval, `0.11 to 0.93`; if it contains zero, its ends say `lower` and `higher`. Empty without one."""
         low, high = self.interval or (0.0, 0.0)
         if low < 0 < high:
-            return f"{-low:.{digits}f} lower to {high:.{digits}f} higher"
-        return " to ".join(f"{bound:.{digits}f}" for bound in sorted((abs(low), abs(high)))) if self.interval else ""
+            return f"{size_of(low, digits)} lower to {size_of(high, digits)} higher"
+        ends = sorted((low, high), key=abs)
+        return " to ".join(size_of(end, digits) for end in ends) if self.interval else ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hba.report.statistics import PairedDifference
-from hba.utils.text import CONFIDENCE, t_quantile
+from hba.utils.text import CONFIDENCE, size_of, t_quantile
 
 Kind = Literal["better", "no difference shown", "worse"]
 
@@ -63,7 +63,7 @@ def _kind(found: PairedDifference, n_compared: int) -> Kind:
 
 def _size(found: PairedDifference) -> str:
     """`0.52 points lower test error (95 % interval 0.11 to 0.93, 5 paired seeds)`."""
-    size = f"{abs(found.mean):.2f} points {'lower' if found.mean < 0 else 'higher'} test error"
+    size = f"{size_of(found.mean, 2)} points {'lower' if found.mean < 0 else 'higher'} test error"
     size = size if found.mean else "the same mean test error"
     if found.interval is None:
         why = f"the same with all {found.n_pairs} seeds" if found.n_pairs > 1 else "from one seed, a spread needs two"

@@ -27,10 +27,23 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} %"
 
 
+def distinct_percents(values: Sequence[float]) -> list[str]:
+    """Percentages with one decimal, or with up to three if unequal ones look equal."""
+    one, two, three = ([f"{value:.{digits}f} %" for value in values] for digits in (1, 2, 3))
+    n_different = len({*three})
+    return next(texts for texts in (one, two, three) if len({*texts}) == n_different)
+
+
+def size_of(number: float, digits: int) -> str:
+    """The absolute value with so many decimals; `<0.1` instead of `0.0` if it is not 0."""
+    text = f"{abs(number):.{digits}f}"
+    return text if float(text) or not number else f"<{10**-digits:.{digits}f}"
+
+
 def points(difference: float, interval: tuple[float, float] | None, digits: int = 2) -> str:
     """`-0.52 (-0.93 to -0.11)`, in percentage points; in nats with three digits."""
-    shown = "" if interval is None else f" ({interval[0]:+.{digits}f} to {interval[1]:+.{digits}f})"
-    return f"{difference:+.{digits}f}{shown}"
+    shown = "" if interval is None else f" ({interval[0]:+z.{digits}f} to {interval[1]:+z.{digits}f})"
+    return f"{difference:+z.{digits}f}{shown}"
 
 
 def duration(seconds: float) -> str:

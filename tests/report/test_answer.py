@@ -1,11 +1,15 @@
 """The answer of an evaluation: its probability against scipy, McNemar and simulations, and kinds of planted results."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from hba.report.answer import ALMOST_SURELY, PROBABLY, answer
+from hba.report.auto_answer import auto_answer
 from hba.report.results import EvaluationResult, EvaluationRow
 from hba.report.statistics import CrossedDifference
 from hba.training.metrics import Confusion, Measured
@@ -157,6 +161,76 @@ def test_words_follow_the_probabilities() -> None:
     assert uneven is not None
     assert uneven.kind == "better"
     assert "the other way round" in uneven.sentence
+
+
+MORE_OR_LESS = re.compile(r"\b(lower|higher|better|worse|less|more|fewer|other way)\b", re.IGNORECASE)
+
+
+def test_equal_numbers_are_not_called_better_or_worse() -> None:
+    for rows in (
+        {"mine": LOW, "none": LOW, "randaugment": LOW},
+        {"none": LOW[:1], "randaugment": LOW[:1]},
+        # Other images, the same numbers.
+        {"mine": [(5, 6), (6, 5)], "none": [(6, 5), (5, 6)]},
+    ):
+        results = results_of(rows, (100, 300))
+        assert results.answer is not None
+        assert results.verdict is not None
+        for text in (results.answer.sentence, results.verdict.sentence):
+            about = re.sub("More test images[^.]*[.]|which is the best of .*", "", text)
+            assert not MORE_OR_LESS.search(about), text
+
+
+def test_unequal_numbers_look_unequal() -> None:
+    """A mistake more among 10,000 answers changes no decimal that is usually shown."""
+    results = results_of({"mine": [(50, 51)], "none": [(50, 50)]}, (5000, 5000))
+    assert results.answer is not None
+    mine, none = re.findall(r"([\d.]+) %", results.answer.sentence)[:2]
+    assert (float(mine), float(none)) == (1.01, 1.0)
+    assert results.verdict is not None
+    results = results_of({"mine": [(1, 0)], "none": [(0, 0)]}, (50_000, 50_000))
+    assert results.verdict is not None
+    assert not re.search(r"0[.]0+ points", results.verdict.sentence)
+
+
+def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(tmp_path: Path) -> None:
+    results, words = results_of({"photo": [(10, 10)], "none": [(20, 20)]}), set[str]()
+    for percent in (9.0, 10.0, 11.0):
+        layer = {"error_percent": 1.0, "test_percent": percent, "model": "net", "side": 8, "seconds": 3}
+        record = {
+            **{"chosen": "photo", "network": 0, "linear": [layer]},
+            "settings": {"model": "net", "image_size": 8},
+        }
+        sentence = auto_answer(record, results, None, tmp_path).sentence
+        about = sentence[sentence.index("linear layer") :]
+        assert f"{percent:.1f} %" in about
+        words |= {*MORE_OR_LESS.findall(about)}
+        assert bool(MORE_OR_LESS.search(about)) == (percent != 10.0)
+    assert words == {"less", "more"}
+
+
+def test_a_chosen_row_is_named_first_whatever_the_test_says(tmp_path: Path) -> None:
+    for rows in ({"photo": LOW, "none": HIGH}, {"photo": HIGH, "none": LOW}, {"photo": NEAR, "none": LOW}):
+        results = results_of(rows).model_copy(update={"settings": {"data": "digits"}})
+        found = answer(results, chosen="chosen on validation images", folder=tmp_path)
+        assert found is not None
+        first, *others = re.split(r"(?<=[^\d][.]) ", found.sentence)
+        assert first.startswith("Use the recipe photo")
+        is_best = rows["photo"] is LOW
+        assert any(f"hba train none --config {tmp_path}" in sentence for sentence in others) != is_best
+
+
+def test_a_row_that_no_command_can_train_has_none(tmp_path: Path) -> None:
+    for name, changes in (
+        ("no-such-file", {"settings": {"data": "digits"}}),
+        ("photo", {"settings": {"data": "in memory"}}),
+        ("photo", {"settings": {"data": "digits"}, "own_network": "Net of mine"}),
+    ):
+        results = results_of({"mine": HIGH, name: LOW}).model_copy(update=changes)
+        found = answer(results, folder=tmp_path)
+        assert found is not None
+        assert "hba train" not in found.sentence
+        assert "hba.train" in found.sentence
 
 
 def test_several_labels_have_the_paired_t_test_alone() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_trainings import one_operation, tiny_data
 
 import hba
 from hba.errors import RunError, SettingsError
@@ -45,13 +46,39 @@ def test_numbers_are_those_of_the_files(searched: Path, evaluated: Path, tuned: 
             assert schedules[summary.operation.name][column] == expected
     results, test = json.loads((evaluated / "results.json").read_text(encoding="utf-8")), as_mapping(tables[TEST])
     first = results["rows"][0]
-    assert test["the schedule"] == ["", "", f"{first['mean']:.2f} %  ({first['test_loss']['mean']:.3f} nats)"]
+    assert test[first["name"]] == ["", "", f"{first['mean']:.2f} %  ({first['test_loss']['mean']:.3f} nats)"]
     minus = results["rows"][1]["schedule_minus_row"]
-    assert test["the schedule minus none"][2].startswith(f"{minus['mean']:+.2f}")
+    assert test[f"{first['name']} minus none"][2].startswith(f"{minus['mean']:+.2f}")
     regularizers = as_mapping(hba.compare(tuned / "both", tuned / "alone").tables()[REGULARIZERS])
     assert regularizers["label_smoothing"][0] == regularizers["input_dropout.rate"][1] == "-"
     last = dict(zip(schedule.space.names, schedule.values[-1].tolist(), strict=True))
     assert regularizers["weight_decay"][0] == f"{last['weight_decay']:.3g}"
+
+
+def test_a_row_is_one_augmentation_whichever_run_has_it_first(tmp_path: Path) -> None:
+    def evaluate(folder: Path, schedule: Any, against: Any) -> list[float]:
+        settings: Any = {"model": "mlp-8", "epochs": 1, "batch_size": 20, "device": "cpu"}
+        how: Any = {"seeds": 1, "out": folder, **settings}
+        results = hba.evaluate(schedule, tiny_data(), against=against, **how)
+        return [row.test_error_percent[0] for row in results.rows]
+
+    dim, bright = (one_operation("Brightness", [[1.0, to]]) for to in (0.5, 1.5))
+    runs = {name: tmp_path / name for name in ("first", "second")}
+    errors = {
+        "first": evaluate(runs["first"], "none", ["randaugment", dim]),
+        "second": evaluate(runs["second"], "randaugment", ["none", bright]),
+    }
+    (first, second), of_row = runs.values(), as_mapping(hba.compare(*runs.values()).tables()[TEST])
+
+    def shown(name: str) -> list[str]:
+        return [cell.partition("  ")[0] for cell in of_row[name]]
+
+    texts = {name: [f"{error:.2f} %" for error in found] for name, found in errors.items()}
+    assert shown("none") == [texts["first"][0], texts["second"][1]]
+    assert shown("randaugment") == [texts["first"][1], texts["second"][0]]
+    # Both runs call their third row `schedule 3`.
+    assert shown(f"schedule 3 of {first}") == [texts["first"][2], ""]
+    assert shown(f"schedule 3 of {second}") == ["", texts["second"][2]]
 
 
 def test_what_is_no_run_is_refused(searched: Path, tmp_path: Path) -> None:

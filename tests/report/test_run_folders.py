@@ -1,6 +1,7 @@
 """Pages of folders of `hba auto` and of older versions, and the lines that a page offers to paste."""
 
 import json
+import shlex
 import shutil
 import types
 from pathlib import Path
@@ -10,16 +11,20 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from report_pages import StrictPage, check_page
+from report_pages import EVIL, StrictPage, check_page
+from small_trainings import tiny_data
 from tuned_schedules import staged
 
 import hba
+from hba.data import EvaluationData
 from hba.data.reading import SkippedFile, save_left_out
 from hba.errors import RunError
+from hba.report.auto_answer import command_of_test
+from hba.report.results import read_results
+from hba.report.run import Run
 from hba.report.samples import NATIVE_NAME, SAMPLES_NAME
 
 AUTO: dict[str, Any] = {
-    "answer": "Use photo: it is the best. So it is.",
     "plan": ["a small network, because the images are small (--model)"],
     "rows": [
         {"name": "none", "losses": {"0": 1.5, "1": 1.3}, "errors": {"0": 40.0, "1": 44.0}, "dropped_after": 2},
@@ -50,7 +55,9 @@ def auto_folder(folder: Path, searched: Path, evaluated: Path | None) -> Path:
 def test_a_folder_of_auto_has_all_phases_on_one_page(searched: Path, evaluated: Path, tmp_path: Path) -> None:
     page = page_of(auto_folder(tmp_path / "run", searched, evaluated))
     assert page.headings(1)[0].startswith("What to use for")
-    assert page.text.index(AUTO["answer"][:9]) < page.text.index(page.headings(2)[0])
+    results = read_results(evaluated / "results.json")
+    percent = f"{results.rows[0].mean:.1f} % test error"
+    assert page.text.index(percent) < page.text.index(page.headings(2)[0]), "the answer comes first"
     (contest,) = [table for table in page.tables if "loss, nats" in table[0] and table[1][0].startswith("photo")]
     assert [row[-1] for row in contest[1:]] == ["1.250", "1.400"], "the least first, and only rows with a training"
     for text in (*AUTO["plan"], *AUTO["notes"], AUTO["command"], "12.3 % test error", "hba predict", "12 files"):
@@ -60,9 +67,30 @@ def test_a_folder_of_auto_has_all_phases_on_one_page(searched: Path, evaluated: 
     assert len(page.attributes_of("img")) > 6, "of the samples of the search"
 
 
+def test_an_evaluation_with_more_seeds_renews_the_page_of_its_run(
+    searched: Path, evaluated: Path, tmp_path: Path
+) -> None:
+    folder = auto_folder(tmp_path / "run", searched, evaluated)
+    hba.write_report(folder)
+    tiny, test = tiny_data(), folder / "evaluation"
+    data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
+    how: dict[str, Any] = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu"}
+    results = hba.evaluate(searched, data, against=("none", "start"), out=test, resume=True, seeds=3, **how)
+    written = check_page((folder / "report.html").read_text("utf-8")).text
+    for text in (f"{results.rows[0].mean:.1f} % test error", "3 seeds"):
+        assert text in written[: written.index("How large the difference is")]
+
+
+def test_a_renamed_folder_has_commands_with_its_name(searched: Path, evaluated: Path, tmp_path: Path) -> None:
+    folder = auto_folder(tmp_path / "run", searched, evaluated)
+    run = Run.read(folder.rename(tmp_path / "renamed"))
+    assert run.results is not None
+    assert shlex.quote(str(tmp_path / "renamed" / "evaluation")) in command_of_test(run.auto, run.results, run.folder)
+
+
 def test_an_interrupted_auto_has_a_page_with_what_there_is(searched: Path, tmp_path: Path) -> None:
     page = page_of(auto_folder(tmp_path / "run", searched, None))
-    assert "Use photo it is the best. So it is." in page.text, "the headline has no colon"
+    assert "Use the recipe photo" in page.text
     (tmp_path / "run" / "auto.json").write_text("[1]")
     with pytest.raises(RunError, match=r"auto\.json cannot be read"):
         hba.write_report(tmp_path / "run")
