@@ -1,11 +1,23 @@
 """Files of the Hugging Face hub: whether they are on this machine, their size, and their download."""
 
+import os
 import subprocess
 import sys
 from typing import Any, NamedTuple
 
 SECONDS_TO_CONNECT = 10.0
-PROGRAM = "import sys, huggingface_hub; huggingface_hub.hf_hub_download(*sys.argv[1:])"
+PROGRAM = """
+import os, sys, threading
+import huggingface_hub
+
+def end_with_parent():
+    os.read(0, 1)
+    os._exit(1)
+
+threading.Thread(target=end_with_parent, daemon=True).start()
+huggingface_hub.hf_hub_download(*sys.argv[1:])
+"""
+"""Downloads a file, and ends when its standard input is closed, as by the end of the process that started it."""
 
 
 class HubFile(NamedTuple):
@@ -38,11 +50,15 @@ def download(file: HubFile, seconds: float | None = None) -> None:
     """
     # -P: no module of the working directory is imported.
     command = [sys.executable, "-P", "-c", PROGRAM, *file]
+    reading, writing = os.pipe()
     try:
         ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds
+            command, stdin=reading, capture_output=True, text=True, errors="replace", timeout=seconds
         )
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{file.name} of {file.repository} took more than {seconds:.0f} s") from None
+    finally:
+        os.close(reading)
+        os.close(writing)
     if ended.returncode:
         raise OSError(next(reversed(ended.stderr.strip().splitlines()), "no reason was given"))

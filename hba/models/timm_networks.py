@@ -312,10 +312,12 @@ def frozen_in_words(settings: Mapping[str, Any]) -> str:
     return f", {' and '.join(frozen)} frozen" if frozen else ""
 
 
+@lru_cache
+@default_generators(torch.device("cpu"))
 def layout_of(model: str) -> tuple[bool, int]:
     """Whether a named network has BatchNorm, and the number of timm's groups of its layers."""
-    with torch.device("meta"):
-        network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
+    # Some networks of older versions cannot be built on the device meta.
+    network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
     return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(_groups(network))
 
 

@@ -4,7 +4,9 @@ import argparse
 import copy
 import pickle
 import re
+import threading
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +154,7 @@ def test_positions_of_another_image_size_are_resampled_as_by_timm(tmp_path: Path
     weights = timm.create_model(VIT, num_classes=3, img_size=64).state_dict()
     torch.save(weights, tmp_path / "alone.pth")
     torch.save({f"{prefix}{name}": one for name, one in weights.items()}, tmp_path / "weights.pth")
-    source = {"file": str(tmp_path / "alone.pth"), "num_classes": 3}
+    source = {"file": str(tmp_path / "alone.pth"), "num_classes": 3, "custom_load": False}
     theirs = timm.create_model(VIT, True, pretrained_cfg_overlay=source, num_classes=3)
     network = build_model(f"timm:{VIT}", 3, 0, None, Start.of(f"timm:{VIT}", str(tmp_path / "weights.pth")))
     assert names_that_differ(network, theirs) == set()
@@ -177,16 +179,43 @@ def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) 
     assert names_that_differ(build_model(model, 2, 0, None, Start.of(model, str(file))), theirs) == head
 
 
-@each("name, head", [("pit_ti_224", "head"), ("rdnet_tiny", "head.fc")])
+@each("name, head", [("pit_ti_224", "head"), *((name, "head.fc") for name in timm.list_models("rdnet_tiny"))])
 def test_a_network_without_groups_of_layers_can_only_be_frozen_as_a_whole(name: str, head: str) -> None:
     assert layout_of(f"timm:{name}")[1] == 0
-    with torch.device("meta"):
-        network = timm.create_model(name, num_classes=2)
+    network = timm.create_model(name, num_classes=2)
     with pytest.raises(SettingsError, match="all-but-head"):
         freeze(network, "1", (head,))
     freeze(network, "all-but-head", (head,))
     trained = {name for name, weight in network.named_parameters() if weight.requires_grad}
     assert trained == {f"{head}.weight", f"{head}.bias"}
+
+
+class SmallHub(BaseHTTPRequestHandler):
+    """Has one file."""
+
+    CONTENT = b"weights"
+
+    def do_HEAD(self) -> None:
+        self.send_response(200 if self.path.endswith("timm/resnet10t/resolve/main/model.safetensors") else 404)
+        for name, value in (("ETag", '"1"'), ("X-Repo-Commit", 40 * "a"), ("Content-Length", len(self.CONTENT))):
+            self.send_header(name, str(value))
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(self.CONTENT)
+
+
+def test_a_file_is_downloaded_into_the_cache_of_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SmallHub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        hub.download(HubFile("timm/resnet10t", "model.safetensors"))
+        server.shutdown()
+    (file,) = tmp_path.rglob("snapshots/*/model.safetensors")
+    assert file.read_bytes() == SmallHub.CONTENT
 
 
 def test_a_download_ends_after_its_time_and_tells_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
