@@ -220,7 +220,7 @@ def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], sou
     head = {*_of(heads, own), *_of(heads, weights)}
     is_head_kept = all(name in own and name in weights and own[name].shape == weights[name].shape for name in head)
     kept = {name: one for name, one in weights.items() if is_head_kept or name not in head}
-    if wrong := sorted(name for name, one in kept.items() if not one.isfinite().all()):
+    if wrong := sorted(name for name, one in kept.items() if not one.float().isfinite().all()):
         problem = f"{len(wrong)} have NaN or infinite values ({first_of(wrong)}), as after a training that diverged"
         raise SettingsError(f"the pretrained weights in {source} cannot be used: {problem}; give others")
     for name in () if is_head_kept else heads:
