@@ -98,7 +98,7 @@ def build_model(
     with default_generators(torch.device("cpu"), seed):
         network = build(n_classes, in_channels, **({"image_size": image_size} if depends_on_size else {}))
         if start is not None:
-            start.give(network)
+            start.give(network, in_channels)
         if image_size is not None:
             # Some of timm's networks take one size only.
             try:

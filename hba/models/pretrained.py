@@ -1,11 +1,11 @@
 """The pretrained networks that `hba auto` considers: which, why, and whether their weights are on this machine."""
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from hba.errors import SettingsError
 from hba.models import build_model
-from hba.models.timm_networks import LITE, TIMM, Start, timm_config
+from hba.models.timm_networks import LITE, OFFLINE, TIMM, Start, fetch_weights, weights_at_hand
 from hba.utils.files import reason_of
 
 ON_CPU: Mapping[str, str] = {
@@ -20,24 +20,26 @@ ON_GPU: Mapping[str, str] = {
     "timm:vit_small_patch14_dinov2.lvd142m": "self-supervised features, which need little training",
 }
 """By name, why a network is considered: small ones for a CPU, and those that a GPU trains in minutes."""
-SECONDS_TO_CONNECT = 5.0
 
 
-def usable_networks(device_type: str, say: Callable[[str], None], *, may_download: bool) -> tuple[str, ...]:
+def usable_networks(
+    device_type: str, say: Callable[[str], None], *, may_download: bool, seconds: float
+) -> tuple[str, ...]:
     """Names of the networks for a device whose weights can be read, and are downloaded if they are not cached.
 
-    say: called with each download and its size, and with the reason for each network that is left out.
+    say: called with each download and its size, and with the reason for each network that is left out. seconds: the
+    most that all downloads may take.
     """
-    found, is_reachable = list[str](), may_download
+    found, is_reachable, until = list[str](), may_download, time.monotonic() + seconds
     for model in ON_GPU if device_type == "cuda" else ON_CPU:
         if not weights_at_hand(model):
             if not is_reachable:
                 continue
             try:
-                say(words_of_download(model))
+                fetch_weights(model, say, max(0.0, until - time.monotonic()))
             except Exception as error:
-                # Without a network, a proxy or the hub, this raises errors of many kinds.
-                say(f"No pretrained weights can be downloaded ({reason_of(error)}), so those on this machine are used")
+                reason = f"No more pretrained weights can be downloaded ({reason_of(error)})"
+                say(f"{reason}, so those on this machine are used; {OFFLINE} prevents downloads")
                 is_reachable = False
                 continue
         try:
@@ -46,27 +48,3 @@ def usable_networks(device_type: str, say: Callable[[str], None], *, may_downloa
         except SettingsError as error:
             say(f"{model} is left out: {error}")
     return tuple(found)
-
-
-def weights_at_hand(model: str) -> bool:
-    """Whether the weights need no download: those of LITE are installed, others may be in the cache of the hub."""
-    from huggingface_hub import try_to_load_from_cache
-
-    return model == LITE or isinstance(try_to_load_from_cache(*_place(model)), str)
-
-
-def words_of_download(model: str) -> str:
-    return f"Downloading the weights of {model}, {download_size(model) / 1e6:.0f} MB"
-
-
-def download_size(model: str) -> int:
-    """Size of the weights in bytes. Raises errors of many kinds if the hub cannot be reached."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
-
-    found: Any = get_hf_file_metadata(hf_hub_url(*_place(model)), timeout=SECONDS_TO_CONNECT)
-    return int(found.size)
-
-
-def _place(model: str) -> tuple[str, str]:
-    """Repository and file of the weights."""
-    return str(timm_config(model).hf_hub_id), "model.safetensors"

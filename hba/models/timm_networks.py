@@ -1,9 +1,9 @@
 """The networks of timm: building them, loading pretrained weights, and freezing parts."""
 
+import contextlib
 import dataclasses
 import hashlib
-import io
-import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from hba.distributed.process_info import is_first
 from hba.errors import RunError, SettingsError
 from hba.models.depthwise import with_fast_small_maps
+from hba.models.hub import HubFile, cached_path, download, size_on_hub
+from hba.models.weight_files import NamedWeights, Weights, find_names, is_averaged, read_state_dict
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 from hba.utils.text import first_of
@@ -31,10 +34,8 @@ LITE_MEAN, LITE_STD = 127 / 255, 128 / 255
 """Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite, preprocessing)."""
 NOTHING, ALL_BUT_HEAD, AND_STATISTICS = "none", "all-but-head", "+statistics"
 """Values of the setting `freeze`, besides numbers, and what may follow them."""
-INSIDE = ("state_dict", "model")
-"""Keys under which training programs put a state dict into a checkpoint."""
-
-Weights = Mapping[str, Tensor]
+OFFLINE = "HF_HUB_OFFLINE=1"
+"""The environment variable that prevents downloads."""
 
 
 def _name_in_timm(model: str) -> str:
@@ -56,15 +57,18 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
         raise SettingsError(f"unknown timm model {name!r}; {remedy}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
-        how: dict[str, Any] = {"num_classes": n_classes, "in_chans": in_channels}
-        if "dinov2" in name:
-            # Its weights are for images of 518 pixels; positions are interpolated for others.
-            how |= {"dynamic_img_size": True, "dynamic_img_pad": True}
+        how = {"num_classes": n_classes, "in_chans": in_channels, **_settings_for_sizes(name)}
         network: nn.Module = timm.create_model(name, pretrained=False, **how)
         # Convolutions are faster in this format, on CPUs by a quarter.
         return with_fast_small_maps(network).to(memory_format=torch.channels_last)
 
     return build
+
+
+def _settings_for_sizes(name: str) -> Mapping[str, Any]:
+    """Settings with which timm builds a network for images of any size."""
+    # The weights of DINOv2 are for images of 518 pixels; positions are interpolated for others.
+    return {"dynamic_img_size": True, "dynamic_img_pad": True} if "dinov2" in name else {}
 
 
 def timm_config(name: str) -> Any:
@@ -94,19 +98,74 @@ def _lite_weights() -> Weights:
     return dict(zip(own, found.values(), strict=True))
 
 
-def _read(model: str, source: str) -> tuple[Weights, str]:
-    """Weights by name, and their hash."""
+def _heads(model: str) -> tuple[str, ...]:
+    """Names of the layers whose size is the number of classes."""
+    classifier = timm_config(model).classifier
+    return (classifier,) if isinstance(classifier, str) else tuple(classifier)
+
+
+def only_side(model: str) -> int | None:
+    """Side in pixels of the only images that a network takes; None for a network that takes several sizes."""
+    config = timm_config(model)
+    is_fixed = config.fixed_input_size and not _settings_for_sizes(_name_in_timm(model))
+    return int(config.input_size[-1]) if is_fixed else None
+
+
+def _read(model: str, source: str) -> tuple[Weights, str, str]:
+    """Weights by name, their hash, and their key in the checkpoint, which is empty without one."""
+    if source == TIMM:
+        download_weights(model, _print_download)
     try:
         if source == TIMM:
-            return _read_from_timm(model)
+            return *_read_from_timm(model), ""
         content = Path(source).read_bytes()
-        return _parsed(source, content), hashlib.sha256(content).hexdigest()
+        weights, key = read_state_dict(source, content)
+        return weights, hashlib.sha256(content).hexdigest(), key
     except Exception as error:
         place = LITE_PACKAGE if (model, source) == (LITE, TIMM) else source
         text = f"the pretrained weights of {model} from {place} cannot be read ({reason_of(error)})"
-        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone or in a checkpoint as"
-        kinds = f"`{TIMM}`, a file .safetensors, or {saved} {' or '.join(map(repr, INSIDE))}"
+        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone or in a checkpoint"
+        kinds = f"`{TIMM}`, a file .safetensors, or {saved}"
         raise SettingsError(f"{text}; pretrained needs {kinds}") from None
+
+
+def file_on_hub(model: str) -> HubFile | None:
+    """The file with timm's weights; None for those that are installed, and for a few that are elsewhere."""
+    repository = None if model == LITE else timm_config(model).hf_hub_id
+    return HubFile(repository, "model.safetensors") if repository else None
+
+
+def weights_at_hand(model: str) -> bool:
+    """Whether the weights need no download from the hub."""
+    file = file_on_hub(model)
+    return file is None or cached_path(file) is not None
+
+
+def fetch_weights(model: str, say: Callable[[str], object], seconds: float | None = None) -> None:
+    """Download timm's weights of a network, unless they are at hand.
+
+    say: called with a line before the download. seconds: the most that it may take. Without a network, a proxy or the
+    hub, it raises errors of many kinds.
+    """
+    file = file_on_hub(model)
+    if file is not None and cached_path(file) is None:
+        say(f"Downloading the weights of {model}, {size_on_hub(file) / 1e6:.0f} MB")
+        download(file, seconds)
+
+
+def download_weights(model: str, say: Callable[[str], object], seconds: float | None = None) -> None:
+    """The same, but a SettingsError if that fails."""
+    try:
+        fetch_weights(model, say, seconds)
+    except Exception as error:
+        text = f"the weights of {model} cannot be downloaded ({reason_of(error)})"
+        remedy = f"to go on without them, give pretrained FILE or none ({OFFLINE} prevents downloads)"
+        raise SettingsError(f"{text}; {remedy}") from None
+
+
+def _print_download(line: str) -> None:
+    if is_first():
+        print(f"{line}; {OFFLINE} prevents it", file=sys.stderr, flush=True)
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +177,14 @@ def _read_from_timm(model: str) -> tuple[Weights, str]:
     """
     import timm
 
-    weights = _lite_weights() if model == LITE else timm.create_model(_name_in_timm(model), True).state_dict()
+    if model == LITE:
+        weights = _lite_weights()
+    else:
+        file = file_on_hub(model)
+        path = None if file is None else cached_path(file)
+        # Otherwise, timm would ask the hub for a newer file.
+        source = None if path is None else {"file": path, "custom_load": False}
+        weights = timm.create_model(_name_in_timm(model), True, pretrained_cfg_overlay=source).state_dict()
     digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -126,51 +192,79 @@ def _read_from_timm(model: str) -> tuple[Weights, str]:
     return weights, digest.hexdigest()
 
 
-def _parsed(source: str, content: bytes) -> Weights:
-    """The state dict in a file. No code in the file is run. Raises exceptions of any kind for other content."""
-    if source.endswith(".safetensors"):
-        from safetensors.torch import load
-
-        found = load(content)
-    else:
-        try:
-            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError:
-            # PyTorch's message suggests running the code in the file.
-            raise ValueError("it holds other things than tensors, or no state dict") from None
-    inside = [found[name] for name in INSIDE if isinstance(found, dict) and isinstance(found.get(name), dict)]
-    weights = inside[0] if inside else found
-    if not isinstance(weights, dict) or not weights or not all(isinstance(one, Tensor) for one in weights.values()):
-        raise ValueError("it holds no state dict")
-    from timm.models import clean_state_dict
-
-    return dict(clean_state_dict(weights))
-
-
 def _of(layers: Sequence[str], weights: Weights) -> Weights:
     """The weights of layers, by their names."""
     return {name: one for name, one in weights.items() if name.startswith(tuple(f"{layer}." for layer in layers))}
 
 
+def _misfits(network: nn.Module, weights: Weights, heads: Sequence[str]) -> list[str]:
+    """Names of weights, other than those of the head, that are missing, unknown or of another shape."""
+    own = network.state_dict()
+    body, given = ({*of_all} - {*_of(heads, of_all)} for of_all in (own, weights))
+    # PyTorch does without the number of batches.
+    missing = {name for name in body - given if not name.endswith(".num_batches_tracked")}
+    of_other_shape = {name for name in body & given if own[name].shape != weights[name].shape}
+    return sorted(missing | (given - body) | of_other_shape)
+
+
 def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
-    heads: names of the head's layers. SettingsError for any other weight that is missing, unknown or of another shape.
+    heads: names of the head's layers. SettingsError for any other weight that is missing, unknown or of another shape,
+    and for values that are not finite.
     """
+    if wrong := _misfits(network, weights, heads):
+        problem = f"{len(wrong)} are missing, unknown or of another shape ({first_of(wrong)}); choose their model"
+        raise SettingsError(f"the pretrained weights in {source} do not fit the model: {problem}")
     own = network.state_dict()
-    fitting = {name: one for name, one in weights.items() if name in own and one.shape == own[name].shape}
     head = {*_of(heads, own), *_of(heads, weights)}
-    replaced = set() if head <= fitting.keys() else head
-    kept = {name: one for name, one in fitting.items() if name not in replaced}
-    for layer in (network.get_submodule(name) for name in heads if replaced):
+    is_head_kept = all(name in own and name in weights and own[name].shape == weights[name].shape for name in head)
+    kept = {name: one for name, one in weights.items() if is_head_kept or name not in head}
+    if wrong := sorted(name for name, one in kept.items() if not one.float().isfinite().all()):
+        problem = f"{len(wrong)} have NaN or infinite values ({first_of(wrong)}), as after a training that diverged"
+        raise SettingsError(f"the pretrained weights in {source} cannot be used: {problem}; give others")
+    for name in () if is_head_kept else heads:
+        layer = network.get_submodule(name)
         if isinstance(layer, nn.Linear | nn.Conv2d):
             # With few classes, timm's own values are so large that the first steps destroy the other layers.
             layer.reset_parameters()
-    # PyTorch itself knows which weights may be missing.
-    missing = network.load_state_dict(kept, strict=False).missing_keys
-    if wrong := sorted({*missing, *weights} - {*kept} - replaced):
-        problem = f"{len(wrong)} are missing, unknown or of another shape ({first_of(wrong)}); choose their model"
-        raise SettingsError(f"the pretrained weights in {source} do not fit the model: {problem}")
+    network.load_state_dict(kept, strict=False)
+
+
+def _with_channels(network: nn.Module, weights: Weights, layers: Sequence[str], n_channels: int) -> Weights:
+    """The weights with the first layers for this many channels, adapted by timm: sums for one, copies for several."""
+    from timm.models import adapt_input_conv
+
+    own, adapted = network.state_dict(), dict(weights)
+    for name in (f"{layer}.weight" for layer in layers):
+        if name in own and name in weights and own[name].shape != weights[name].shape and weights[name].ndim == 4:
+            weight = weights[name]
+            of_colors = weight.repeat(1, 3, 1, 1) / 3 if weight.shape[1] == 1 else weight
+            # What timm cannot adapt has another shape then.
+            with contextlib.suppress(NotImplementedError, AssertionError):
+                adapted[name] = adapt_input_conv(n_channels, of_colors)
+    return adapted
+
+
+@default_generators(torch.device("cpu"))
+def _converted(model: str, weights: Weights, heads: Sequence[str], n_channels: int) -> Weights:
+    """The weights with names and shapes of timm's network, as timm itself converts them when it loads weights.
+
+    It resamples positions for another image size, and renames layers of the networks' own programs. Raises errors of
+    many kinds for weights of other networks.
+    """
+    import timm
+
+    name = _name_in_timm(model)
+    # In other programs, the layer `head.fc` of some networks is `head`.
+    places = [place for head in heads for place in (head, head.partition(".")[0])]
+    of_head = [weights[f"{place}.weight"] for place in places if f"{place}.weight" in weights]
+    n_classes = len(of_head[0]) if of_head else 0
+    # The number of classes of the file, because timm would leave out the head of another one.
+    source = {"state_dict": dict(weights), "num_classes": n_classes, "label_offset": 0, "first_conv": None}
+    how = {"num_classes": n_classes, "in_chans": n_channels, **_settings_for_sizes(name)}
+    network = timm.create_model(name, True, pretrained_cfg_overlay={**source, "custom_load": False}, **how)
+    return network.state_dict()
 
 
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
@@ -183,6 +277,9 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     frozen = [name for name, _ in network.named_parameters() if name not in head and part != NOTHING]
     if part not in (NOTHING, ALL_BUT_HEAD):
         groups = _groups(network)
+        if not groups:
+            reason = "because timm has no groups of layers of this network"
+            raise SettingsError(f"freeze must be {NOTHING} or {ALL_BUT_HEAD}, {reason}, got {what}")
         if int(part) >= len(groups):
             rule = f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers of this"
             raise SettingsError(f"freeze must be {rule} network, got {what}")
@@ -199,7 +296,11 @@ def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
     from timm.models import group_parameters
 
     matcher: Any = getattr(network, "group_matcher", None)
-    return {} if matcher is None else group_parameters(network, matcher(coarse=True))
+    try:
+        return {} if matcher is None else group_parameters(network, matcher(coarse=True))
+    except (AssertionError, NotImplementedError):
+        # Some networks have only fine groups.
+        return {}
 
 
 def frozen_in_words(settings: Mapping[str, Any]) -> str:
@@ -211,10 +312,12 @@ def frozen_in_words(settings: Mapping[str, Any]) -> str:
     return f", {' and '.join(frozen)} frozen" if frozen else ""
 
 
+@lru_cache
+@default_generators(torch.device("cpu"))
 def layout_of(model: str) -> tuple[bool, int]:
     """Whether a named network has BatchNorm, and the number of timm's groups of its layers."""
-    with torch.device("meta"):
-        network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
+    # Some networks of older versions cannot be built on the device meta.
+    network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
     return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(_groups(network))
 
 
@@ -242,24 +345,62 @@ class Start:
 
     def read(self) -> Weights:
         """Weights by name, on the CPU. RunError if they have changed."""
-        weights, sha256 = _read(self.model, self.source)
+        return self._read()[0]
+
+    def _read(self) -> tuple[Weights, str]:
+        """Weights by name, and their key in the checkpoint."""
+        weights, sha256, key = _read(self.model, self.source)
         if sha256 != self.sha256:
             raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start again")
-        return weights
+        return weights, key
 
-    def give(self, network: nn.Module) -> None:
-        """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit."""
-        classifier = timm_config(self.model).classifier
-        heads = (classifier,) if isinstance(classifier, str) else classifier
-        load_weights(network, self.read(), heads, self.source)
+    def give(self, network: nn.Module, n_channels: int = 3) -> None:
+        """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit.
+
+        n_channels: of the network's images; the first layer is adapted to them.
+        """
+        config, heads = timm_config(self.model), _heads(self.model)
+        layers = (config.first_conv,) if isinstance(config.first_conv, str) else tuple(config.first_conv or ())
+        weights = self._named(network, self.read()).weights
+        weights = _with_channels(network, weights, layers, n_channels)
+        if _misfits(network, weights, heads):
+            has_channels = any(f"{layer}.weight" in weights for layer in layers)
+            # If that fails, load_weights names the weights that do not fit.
+            with contextlib.suppress(Exception):
+                weights = _converted(self.model, weights, heads, n_channels if has_channels else 3)
+                weights = _with_channels(network, weights, layers, n_channels)
+        load_weights(network, weights, heads, self.source)
         freeze(network, self.frozen, heads)
+
+    def _named(self, network: nn.Module, weights: Weights) -> NamedWeights:
+        """The weights with the names of the network. SettingsError if there are several networks in the file."""
+        heads = _heads(self.model)
+        parameters = dict(network.named_parameters())
+        needed = [name for name in parameters if name not in _of(heads, parameters)]
+        try:
+            return find_names(weights, needed, {name.partition(".")[0] for name in network.state_dict()})
+        except ValueError as error:
+            raise SettingsError(f"the pretrained weights in {self.source} cannot be used: {error}") from None
+
+    def origin(self, network: nn.Module) -> str:
+        """Where the weights of a network are from, in words, with what was chosen in a file."""
+        if self.source == TIMM:
+            place = f"those of {'its package' if self.model == LITE else TIMM}"
+        else:
+            weights, key = self._read()
+            named = self._named(network, weights)
+            chosen = [one for one in (key, named.prefix) if one]
+            average = "averaged weights, " if any(map(is_averaged, chosen)) else ""
+            place = f"{self.source}{f', {average}' if chosen else ''}{' and '.join(f'`{one}`' for one in chosen)}"
+            place += f", without {first_of(named.left_out)}" if named.left_out else ""
+        return f"{place} (SHA-256 {self.sha256[:12]}...)"
 
     def note(self, network: nn.Module) -> str:
         """One sentence on a network with these weights: where they are from, and what is frozen."""
-        parameters, where = list(network.parameters()), f"those of {'its package' if self.model == LITE else TIMM}"
+        parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
-            f"Pretrained weights: {where if self.source == TIMM else self.source} (SHA-256 {self.sha256[:12]}...); "
+            f"Pretrained weights: {self.origin(network)}; "
             f"a head that does not fit is new, and the seed decides it; "
             f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

@@ -16,6 +16,7 @@ from torch import Tensor
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
+from hba.errors import SettingsError
 from hba.models import Start, build_model
 from hba.models.timm_networks import timm_config
 from hba.training.criterion import error_share
@@ -30,19 +31,25 @@ class FrozenFeatures:
     """The features of a pretrained network before its head, on a device. source: as the setting `pretrained`."""
 
     def __init__(self, model: str, source: str, side: int, device: torch.device) -> None:
+        self.model = model
         self.network: Any = build_model(model, 2, 0, side, Start.of(model, source)).to(device).eval()
         found = timm_config(model)
         self.mean, self.std = (torch.tensor(one, device=device)[:, None, None] for one in (found.mean, found.std))
 
     @torch.no_grad()
     def of(self, images: LabelledImages) -> np.ndarray:
-        """Features (N, n) of images in color."""
+        """Features (N, n) of images in color. SettingsError if some are not finite."""
         found = []
         for batch, _ in images.once(measure_batch_size(images.image_size)):
             inputs = (as_floats(batch.to(self.mean.device)) - self.mean) / self.std
             features = self.network.forward_features(inputs)
             found.append(self.network.forward_head(features, pre_logits=True).float().cpu())
-        return torch.cat(found).numpy()
+        features = torch.cat(found)
+        if not features.isfinite().all():
+            raise SettingsError(
+                f"the pretrained weights of {self.model} give features that are not finite; give others"
+            )
+        return features.numpy()
 
 
 class LinearLayer:

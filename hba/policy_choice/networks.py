@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from hba.data.images import EvaluationData, LabelledImages
+from hba.errors import SettingsError
 from hba.executors.executor import Executor, Results, Shared, Tensors
 from hba.policy_choice.contest import Entry, Outcome, train_and_compare
 from hba.policy_choice.linear import FrozenFeatures, cross_validated
@@ -49,8 +50,15 @@ def linear_results(
             started = time.monotonic()
             if side > sides[-1] and started - began + 2 * took > seconds:
                 break
+            try:
+                network = FrozenFeatures(model, source, side, device)
+            except SettingsError:
+                if side <= sides[-1]:
+                    raise
+                # The network takes no larger images than those of the candidates.
+                break
             images, folds, n_classes = images_of(side)
-            features = FrozenFeatures(model, source, side, device).of(images)
+            features = network.of(images)
             scores, labels = cross_validated(features, images.labels, folds[:MOST_FOLDS], n_classes)
             took = time.monotonic() - started
             share = float(torch.bincount(labels).max() / len(labels) if labels.ndim == 1 else labels.float().mean())

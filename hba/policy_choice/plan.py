@@ -1,6 +1,5 @@
 """The plan of a run: its time budget, and the size and number of its trainings."""
 
-import contextlib
 import math
 import shlex
 import time
@@ -20,8 +19,9 @@ from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
-from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks, weights_at_hand, words_of_download
-from hba.models.timm_networks import TIMM
+from hba.models import build_model
+from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
+from hba.models.timm_networks import TIMM, Start, download_weights
 from hba.policy_choice.contest import MOST_LEFT
 from hba.policy_choice.record import CONTEST, NETWORK, SEARCH, TEST, AutoRecord, Candidate
 from hba.policy_evaluation.baselines import NONE, named_rows
@@ -48,6 +48,8 @@ FEWEST_EPOCHS_OF_EXAMPLE = 5
 """Their number on a machine that is much slower than two cores of a current processor."""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 4.0
 """Share of the budget to plan with, and seconds for the start of a phase's processes."""
+DOWNLOAD_SHARE = 0.1
+"""Largest share of the budget for downloads of weights."""
 CONTEST_SHARE = 0.8
 """Images in a training of the contest, as a share of those in a training of the test."""
 OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}))
@@ -159,7 +161,9 @@ def planned(
         say(line)
     n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
     may_download = budget > SERIAL_SECONDS
-    models = () if is_random or "model" in own else pretrained_models(given, device, say, may_download=may_download)
+    models: tuple[str, ...] = ()
+    if not is_random and "model" not in own:
+        models = pretrained_models(given, device, say, DOWNLOAD_SHARE * budget, may_download=may_download)
     extent = extent_of(budget, settings, models)
     trainings = sum(extent.trainings(n_jobs).values())
     start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
@@ -205,23 +209,33 @@ def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str])
 
 
 def pretrained_models(
-    given: Mapping[str, Any], device: torch.device, say: Callable[[str], None], *, may_download: bool
+    given: Mapping[str, Any],
+    device: torch.device,
+    say: Callable[[str], None],
+    seconds: float,
+    *,
+    may_download: bool,
 ) -> tuple[str, ...]:
-    """Names of the pretrained networks to consider; none if `model` names a network that has only random weights."""
+    """Names of the pretrained networks to consider; none if `model` names a network that has only random weights.
+
+    seconds: the most that downloads may take. Raises SettingsError for given weights that cannot be used.
+    """
     source = source_of_weights(given.get("pretrained", TIMM))
-    if "model" in given:
-        if "pretrained" not in given and given["model"] not in {*ON_CPU, *ON_GPU}:
-            return ()
-        if source == TIMM and not weights_at_hand(given["model"]):
-            # If the hub cannot be reached, the first training tells why.
-            with contextlib.suppress(Exception):
-                say(words_of_download(given["model"]))
-        return (given["model"],)
-    if source != TIMM:
-        raise SettingsError(
-            f"pretrained FILE needs the model of its weights, got {source}; give model too, or pretrained {TIMM}"
-        )
-    return usable_networks(device.type, say, may_download=may_download)
+    if "model" not in given:
+        if source != TIMM:
+            raise SettingsError(
+                f"pretrained FILE needs the model of its weights, got {source}; give model too, or pretrained {TIMM}"
+            )
+        return usable_networks(device.type, say, may_download=may_download, seconds=seconds)
+    model = given["model"]
+    if "pretrained" not in given and model not in {*ON_CPU, *ON_GPU}:
+        return ()
+    if source == TIMM:
+        download_weights(model, say, seconds)
+    else:
+        start = Start.of(model, source)
+        say(f"Pretrained weights: {start.origin(build_model(model, 2, 0, start=start))}")
+    return (model,)
 
 
 def size_of_example(

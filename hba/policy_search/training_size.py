@@ -22,7 +22,7 @@ from hba.config.training import LEAST_EPOCHS, source_of_weights
 from hba.data.look import Look
 from hba.errors import SettingsError
 from hba.models import Start, build_model
-from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_words, layout_of
+from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_words, layout_of, only_side, timm_config
 from hba.schedule.recipes import RECIPES
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import ScheduleAugmentation
@@ -121,18 +121,21 @@ def fine_tuning_sizes(
 ) -> list[TrainingSize]:
     """The choices for pretrained weights whose trainings take about this many seconds, with a few epochs or more.
 
-    For each of the models, the largest MOST_SIDES sides, each as in ways_to_fine_tune. SettingsError if none fits.
+    For each of the models, the largest MOST_SIDES sides, each as in ways_to_fine_tune. A network that takes only images
+    of its weights' size gets these. SettingsError if none fits.
     """
     batch_size = given.get("batch_size") or min(FINE_TUNING_BATCH, max(2, images_of(look, given) // 3))
     timer, source = StepTimer(look, batch_size, device, n_threads, given), source_of_weights(given.get("pretrained"))
     largest = max(PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * look.side))
-    sides = [given["image_size"]] if given.get("image_size") else [one for one in PRETRAINED_SIDES if one <= largest]
     found, times, problem = list[TrainingSize](), math.inf, None
     for model in models:
         of_model, of_pixel = list[list[TrainingSize]](), 0.0
+        sides = [given["image_size"]] if given.get("image_size") else sides_to_try(model, largest)
         for side in sides:
             bounds = (FEWEST_FINE_TUNING[len(of_model) > 0], MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
-            if of_pixel * side**2 * images_of(look, given) * bounds[0] > TOO_LONG * seconds and not given.get("epochs"):
+            shortest = of_pixel * side**2 * images_of(look, given) * bounds[0]
+            is_too_long = shortest > TOO_LONG * seconds and not given.get("epochs")
+            if is_too_long or (of_model and side > largest):
                 break
             of_side = list[TrainingSize]()
             for further in ways_to_fine_tune(model, batch_size, {**given, "pretrained": source or TIMM}):
@@ -157,6 +160,17 @@ def fine_tuning_sizes(
     if not found:
         raise problem if isinstance(problem, SettingsError) and times == math.inf else too_short(times)
     return found
+
+
+def sides_to_try(model: str, largest: int) -> list[int]:
+    """Sides of images for a pretrained network: PRETRAINED_SIDES up to the largest, and last that of its weights, for a
+    network that takes none of the others. Only the latter for a network of one size.
+    """
+    own_side = only_side(model)
+    if own_side is not None:
+        return [own_side]
+    sides = [side for side in PRETRAINED_SIDES if side <= largest]
+    return [*dict.fromkeys([*sides, int(timm_config(model).input_size[-1])])]
 
 
 def ways_to_fine_tune(model: str, batch_size: int, given: Mapping[str, Any]) -> list[tuple[tuple[str, Any], ...]]:

@@ -77,11 +77,14 @@ class Preprocessing:
 
     @staticmethod
     def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
-        """The preprocessing for these training images, on their device. colors: mean and std, instead of theirs."""
+        """The preprocessing for these training images, on their device.
+
+        colors: mean and std, instead of theirs unless they have another number of channels.
+        """
         for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
             if getattr(baseline, name) and data.n_channels not in n_channels:
                 raise SettingsError(f"{name} is for images in color, got {data.n_channels} channels; set it to 0")
-        found = colors or data.mean_and_std()
+        found = colors if colors is not None and len(colors[0]) == data.n_channels else data.mean_and_std()
         mean, std = (torch.tensor(color, device=data.device)[None, :, None, None] for color in found)
         return Preprocessing(mean, std, baseline, network_input_size(data, baseline))
 

@@ -1,10 +1,16 @@
 """Weights from a file and from timm: what fits, whose head is kept, and what is said where they cannot be had."""
 
+import argparse
 import copy
 import pickle
+import re
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import timm
 import torch
@@ -12,11 +18,13 @@ import torch.nn.functional as F
 from each import each
 from pretrained_networks import CLASSES_THERE, HEAD, MODEL, NAME, names_that_differ, pretrained, weights_file
 from safetensors.torch import save_file
+from timm.utils.checkpoint_saver import CheckpointSaver
 from torch import nn
 
 from hba.errors import SettingsError
-from hba.models import Start, build_model, find_model
-from hba.models.timm_networks import _read_from_timm, freeze
+from hba.models import Start, build_model, find_model, hub, timm_networks
+from hba.models.hub import HubFile
+from hba.models.timm_networks import _read_from_timm, freeze, layout_of
 
 
 def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
@@ -44,6 +52,195 @@ def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_
         assert names_that_differ(build(path), first) == set(), list(content)[:2]
 
 
+def averaged(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: one + 1 for name, one in weights.items()}
+
+
+def beside(prefix: str, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights after a prefix, with a layer that the network does not have."""
+    return {**{f"{prefix}{name}": one for name, one in weights.items()}, "projector.weight": torch.ones(2, 2)}
+
+
+def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> None:
+    weights = pretrained().state_dict()
+    values = {
+        "model": NAME,
+        "lr": np.float64(0.1),
+        "data": Path("photos"),
+        "seeds": np.arange(3),
+        "size": torch.Size([3]),
+    }
+    torch.save({"model": weights, "args": argparse.Namespace(**values), "best": np.float32(1)}, tmp_path / "own.pth")
+    optimizer = torch.optim.SGD(pretrained().parameters(), 0.1)
+    saver = CheckpointSaver(pretrained(), optimizer, args=argparse.Namespace(**values), checkpoint_dir=str(tmp_path))
+    saver.save_checkpoint(0, 0.5)
+    for name in ("own.pth", "last.pth.tar"):
+        assert names_that_differ(build(tmp_path / name, CLASSES_THERE), pretrained()) == set(), name
+
+
+@each("prefix", ["_orig_mod.", "module._orig_mod.", "model.", "backbone.", "model.encoder."])
+def test_prefixes_of_names_are_removed(tmp_path: Path, prefix: str) -> None:
+    torch.save({"state_dict": beside(prefix, pretrained().state_dict())}, tmp_path / "weights.pth")
+    assert names_that_differ(build(tmp_path / "weights.pth", CLASSES_THERE), pretrained()) == set()
+
+
+@each("names", ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"])
+def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> None:
+    weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
+    last, of_average = names.split()
+    wanted = pretrained()
+    wanted.load_state_dict(averaged(weights))
+    in_keys = {last: weights, of_average: {f"module.{name}": one for name, one in averaged(weights).items()}}
+    in_names = {**beside(f"{last}.", weights), **beside(f"{of_average}.module.", averaged(weights))}
+    for content in (in_keys, in_names):
+        torch.save(content, path)
+        network = build(path, CLASSES_THERE)
+        assert names_that_differ(network, wanted) == set()
+        assert of_average in Start.of(MODEL, str(path)).note(network)
+
+
+def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_timm(tmp_path: Path) -> None:
+    weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
+    torch.save({"state_dict": weights, "state_dict_ema": averaged(weights)}, path)
+    theirs = timm.create_model(NAME, num_classes=CLASSES_THERE, checkpoint_path=path)
+    assert names_that_differ(build(path, CLASSES_THERE), theirs) == set()
+
+
+def test_of_several_networks_none_is_chosen(tmp_path: Path) -> None:
+    weights = pretrained().state_dict()
+    for content in ({"student": weights, "teacher": weights}, {**beside("query.", weights), **beside("key.", weights)}):
+        torch.save(content, tmp_path / "weights.pth")
+        with pytest.raises(SettingsError, match="several networks"):
+            build(tmp_path / "weights.pth")
+
+
+def test_weights_of_a_deeper_network_are_refused(tmp_path: Path) -> None:
+    file = weights_file(tmp_path, pretrained(name="resnet34"))
+    with pytest.raises(SettingsError, match="do not fit"):
+        build(file, model="timm:resnet18")
+
+
+@each("value", [float("nan"), float("-inf")])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
+    weights = pretrained().state_dict()
+    weights["layer2.0.conv1.weight"][0, 0, 0, 0] = value
+    torch.save(weights, tmp_path / "weights.pth")
+    with pytest.raises(SettingsError, match=r"layer2\.0\.conv1\.weight"):
+        build(tmp_path / "weights.pth")
+
+
+@each("n_channels", [1, 5])
+def test_the_first_layer_is_adapted_to_the_channels_as_by_timm(tmp_path: Path, n_channels: int) -> None:
+    file = weights_file(tmp_path)
+    source = {"file": str(file), "num_classes": -1}
+    theirs = timm.create_model(NAME, True, pretrained_cfg_overlay=source, num_classes=3, in_chans=n_channels)
+    network = build_model(MODEL, 3, 0, 32, Start.of(MODEL, str(file)), n_channels)
+    assert names_that_differ(network, theirs) == HEAD
+    assert network.get_parameter("conv1.0.weight").shape[1] == n_channels
+
+
+def test_a_first_layer_that_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
+    file = weights_file(tmp_path, timm.create_model(NAME, in_chans=4))
+    assert build_model(MODEL, 3, 0, 32, Start.of(MODEL, str(file)), 4)
+    with pytest.raises(SettingsError, match=r"conv1\.0\.weight"):
+        build(file)
+
+
+VIT = "vit_tiny_patch16_224"
+
+
+@each("prefix", ["", "encoder."])
+def test_positions_of_another_image_size_are_resampled_as_by_timm(tmp_path: Path, prefix: str) -> None:
+    weights = timm.create_model(VIT, num_classes=3, img_size=64).state_dict()
+    torch.save(weights, tmp_path / "alone.pth")
+    torch.save({f"{prefix}{name}": one for name, one in weights.items()}, tmp_path / "weights.pth")
+    source = {"file": str(tmp_path / "alone.pth"), "num_classes": 3, "custom_load": False}
+    theirs = timm.create_model(VIT, True, pretrained_cfg_overlay=source, num_classes=3)
+    network = build_model(f"timm:{VIT}", 3, 0, None, Start.of(f"timm:{VIT}", str(tmp_path / "weights.pth")))
+    assert names_that_differ(network, theirs) == set()
+
+
+def name_in_first_program(name: str) -> str:
+    """The name of a weight of ConvNeXt in its authors' program."""
+    name = re.sub(r"^stem\.", "downsample_layers.0.", name.replace(".blocks.", "."))
+    name = re.sub(r"^stages\.(\d)\.downsample\.", r"downsample_layers.\1.", name)
+    name = name.replace("conv_dw", "dwconv").replace("mlp.fc", "pwconv")
+    return name.replace("head.norm.", "norm.").replace("head.fc.", "head.")
+
+
+def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) -> None:
+    theirs, file = timm.create_model("convnext_atto", num_classes=3), tmp_path / "weights.pth"
+    weights = {name_in_first_program(name): one for name, one in theirs.state_dict().items()}
+    assert "stages.0.0.dwconv.weight" in weights
+    torch.save({"model": weights}, file)
+    model = "timm:convnext_atto"
+    assert names_that_differ(build_model(model, 3, 0, None, Start.of(model, str(file))), theirs) == set()
+    head = {"head.fc.weight", "head.fc.bias"}
+    assert names_that_differ(build_model(model, 2, 0, None, Start.of(model, str(file))), theirs) == head
+
+
+@each("name, head", [("pit_ti_224", "head"), *((name, "head.fc") for name in timm.list_models("rdnet_tiny"))])
+def test_a_network_without_groups_of_layers_can_only_be_frozen_as_a_whole(name: str, head: str) -> None:
+    assert layout_of(f"timm:{name}")[1] == 0
+    network = timm.create_model(name, num_classes=2)
+    with pytest.raises(SettingsError, match="all-but-head"):
+        freeze(network, "1", (head,))
+    freeze(network, "all-but-head", (head,))
+    trained = {name for name, weight in network.named_parameters() if weight.requires_grad}
+    assert trained == {f"{head}.weight", f"{head}.bias"}
+
+
+class SmallHub(BaseHTTPRequestHandler):
+    """Has one file."""
+
+    CONTENT = b"weights"
+
+    def do_HEAD(self) -> None:
+        self.send_response(200 if self.path.endswith("timm/resnet10t/resolve/main/model.safetensors") else 404)
+        for name, value in (("ETag", '"1"'), ("X-Repo-Commit", 40 * "a"), ("Content-Length", len(self.CONTENT))):
+            self.send_header(name, str(value))
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(self.CONTENT)
+
+
+def test_a_file_is_downloaded_into_the_cache_of_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SmallHub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        hub.download(HubFile("timm/resnet10t", "model.safetensors"))
+        server.shutdown()
+    (file,) = tmp_path.rglob("snapshots/*/model.safetensors")
+    assert file.read_bytes() == SmallHub.CONTENT
+
+
+def test_a_download_ends_after_its_time_and_tells_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "PROGRAM", "import time; time.sleep(10000)")
+    with pytest.raises(TimeoutError, match=r"model\.safetensors"):
+        hub.download(HubFile("timm/resnet10t", "model.safetensors"), 0.1)
+    monkeypatch.setattr(hub, "PROGRAM", "import sys; raise OSError('no route to ' + sys.argv[1])")
+    with pytest.raises(OSError, match="no route to timm/resnet10t"):
+        hub.download(HubFile("timm/resnet10t", "model.safetensors"))
+
+
+def test_a_download_that_fails_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+
+    def interrupt(*command: object, **settings: object) -> None:
+        raise TimeoutError("too slow")
+
+    monkeypatch.setattr(timm_networks, "cached_path", lambda file: None)
+    monkeypatch.setattr(timm_networks, "size_on_hub", lambda file: 20_000_000)
+    monkeypatch.setattr(timm_networks, "download", interrupt)
+    with pytest.raises(SettingsError, match="HF_HUB_OFFLINE=1"):
+        timm_networks.download_weights(MODEL, said.append, 1.0)
+    assert "20 MB" in said[0]
+
+
 class Trap:
     """Whoever runs what is in the file writes another."""
 
@@ -62,13 +259,19 @@ def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
     with pytest.raises(SettingsError, match=r"^[^\n]*state dict[^\n]*$"):
         build(trap)
+    torch.save({"model": pretrained().state_dict(), "args": argparse.Namespace(data=Trap(ran))}, trap)
+    with pytest.raises(SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"):
+        build(trap)
+    torch.save(pretrained(), trap)
+    with pytest.raises(SettingsError, match=r"^[^\n]*timm\.models\.resnet\.ResNet[^\n]*state dict[^\n]*$"):
+        build(trap)
     assert not ran.exists()
 
 
 def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
     create, asked = timm.create_model, []
 
-    def download(name: str, pretrained: bool = False, **settings: Any) -> Any:
+    def download(name: str, pretrained: bool = False, pretrained_cfg_overlay: Any = None, **settings: Any) -> Any:
         asked.append((name, pretrained))
         network = create(name, **settings)
         if pretrained:
@@ -77,6 +280,7 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
 
     given = create(NAME)
     _read_from_timm.cache_clear()
+    monkeypatch.setattr(timm_networks, "download_weights", lambda model, say: None)
     monkeypatch.setattr(timm, "create_model", download)
     network = build_model(f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm"))
     assert (f"{NAME}.c3_in1k", True) in asked

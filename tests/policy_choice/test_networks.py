@@ -12,6 +12,7 @@ from small_trainings import two_sides
 import hba
 from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model, pretrained, timm_networks
+from hba.models.hub import HubFile
 from hba.models.timm_networks import LITE, TIMM
 from hba.policy_choice.linear import LinearLayer, cross_validated
 from hba.policy_choice.networks import to_train
@@ -88,21 +89,34 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
 ) -> None:
     said = list[str]()
 
-    def out_of_reach(model: str) -> int:
+    def out_of_reach(file: HubFile) -> int:
         raise OSError("no route")
 
-    monkeypatch.setattr(pretrained, "download_size", out_of_reach)
-    assert pretrained.usable_networks("cpu", said.append, may_download=True) == (LITE,)
+    def download_slowly(file: HubFile, seconds: float) -> None:
+        raise TimeoutError(f"more than {seconds} s")
+
+    def names(*, may_download: bool) -> tuple[str, ...]:
+        return pretrained.usable_networks("cpu", said.append, may_download=may_download, seconds=1)
+
+    monkeypatch.setattr(timm_networks, "cached_path", lambda file: None)
+    monkeypatch.setattr(timm_networks, "size_on_hub", out_of_reach)
+    assert names(may_download=True) == (LITE,)
     assert len(said) == 1
+    said.clear()
+    monkeypatch.setattr(timm_networks, "size_on_hub", lambda file: 1)
+    monkeypatch.setattr(timm_networks, "download", download_slowly)
+    assert names(may_download=True) == (LITE,)
+    assert len(said) == 2, "the size of the first download, and that there are no more"
+    assert "HF_HUB_OFFLINE" in said[1]
     timm_networks._read_from_timm.cache_clear()
     monkeypatch.setattr(timm_networks, "files", lambda package: tmp_path)
     with pytest.raises(SettingsError, match="efficientnet"):
         Start.of(LITE, TIMM)
-    assert pretrained.usable_networks("cpu", said.append, may_download=False) == ()
+    assert names(may_download=False) == ()
     (tmp_path / "models").mkdir()
     torch.save({"weight": torch.zeros(3)}, tmp_path / timm_networks.LITE_FILE)
-    assert pretrained.usable_networks("cpu", said.append, may_download=False) == ()
-    assert len(said) == 3
+    assert names(may_download=False) == ()
+    assert len(said) == 4
 
 
 def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: Any) -> hba.AutoResult:

@@ -9,7 +9,15 @@ from torch import nn
 
 from hba.data.look import Look
 from hba.errors import SettingsError
-from hba.policy_search.training_size import MOST_EPOCHS, Rung, StepTimer, fine_tuning_sizes, ladder, training_size
+from hba.policy_search.training_size import (
+    MOST_EPOCHS,
+    Rung,
+    StepTimer,
+    fine_tuning_sizes,
+    ladder,
+    sides_to_try,
+    training_size,
+)
 
 CPU = torch.device("cpu")
 
@@ -108,6 +116,27 @@ def test_a_network_that_takes_one_size_only_gets_it(monkeypatch: pytest.MonkeyPa
     assert {one.settings["image_size"] for one in found} == {96}
     with pytest.raises(SettingsError, match="cannot take"):
         fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64})
+
+
+def test_small_images_get_the_size_of_a_network_that_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(timer: StepTimer, rung: Rung) -> float:
+        if rung.side != 224:
+            raise SettingsError(f"cannot take images of {rung.side}x{rung.side}")
+        return 0.001
+
+    monkeypatch.setattr(StepTimer, "seconds", seconds)
+    monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
+    # timm says of the first that it takes one size only, and not of the second.
+    for model in ("timm:vit_tiny_patch16_224", "efficientnet-lite0"):
+        found = fine_tuning_sizes([model], look(32), 1000.0, CPU, 1, {})
+        assert {one.settings["image_size"] for one in found} == {224}
+
+
+def test_a_network_of_one_size_is_tried_at_no_other() -> None:
+    assert sides_to_try("timm:vit_tiny_patch16_224", 64) == [224]
+    assert sides_to_try("timm:maxvit_tiny_tf_384", 224) == [384]
+    # Its positions are interpolated.
+    assert sides_to_try("timm:vit_small_patch14_dinov2", 64)[0] == 48
 
 
 def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
