@@ -1,6 +1,8 @@
 """The augmentation policy A(x; values) as a PyTorch module."""
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +22,13 @@ PLAUSIBLE_RANGE = (-0.5, 1.5)
 """Floating point images with values outside have been normalised. Resizing overshoots [0, 1] a little."""
 MOST_GRAPHS = 8
 """Of a policy on a device; each holds memory, and images may come in any size."""
+
+
+@functools.cache
+def compiled_application() -> Callable[..., Tensor]:
+    """apply_operations as a program of torch.compile; one for all policies, because similar ones share programs."""
+    program: Callable[..., Tensor] = torch.compile(apply_operations, fullgraph=True)
+    return program
 
 
 def check_range(images: Tensor, checked: set[torch.device]) -> None:
@@ -50,6 +59,8 @@ class Policy(nn.Module):
     colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
     been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
 
+    compiled: apply drawn operations by a program of torch.compile. The draw stays the same. The first call takes up to
+    two minutes; floats are the same to rounding, and uint8 images are not PIL's.
     graph: on a GPU, run calls without a generator as CUDA graphs from the sixth batch of a size on, for the first
     MOST_GRAPHS sizes. A graph holds memory for its batch; recording and checking it make the host wait. All calls must
     come from one thread and one stream.
@@ -67,6 +78,7 @@ class Policy(nn.Module):
         spread: Tensor | None = None,
         *,
         graph: bool = False,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
@@ -75,7 +87,7 @@ class Policy(nn.Module):
             raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
-        self.graph = graph
+        self.graph, self.compiled = graph, compiled
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
         means = None if around is None else mean_probabilities(space, values, around)
@@ -100,7 +112,9 @@ class Policy(nn.Module):
         # A compiled program cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
-        return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
+        is_program = self.compiled and not torch.compiler.is_compiling()
+        apply = compiled_application() if is_program else apply_operations
+        return apply(self.space, sample, images, fill_for(images, self.fill), candidates)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         def augmented(images: Tensor) -> Tensor:
