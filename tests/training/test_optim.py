@@ -80,7 +80,7 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(op
                 weight.grad = torch.tensor([0.5, -0.25 * step], dtype=torch.float64)
             made.step()
             assert torch.equal(weights[1], torch.tensor([2.0, 1.0])) == (step < 2)
-        ends.append(torch.cat(weights).tolist())
+        ends.append(torch.cat(tuple(weights)).tolist())
     assert ends[1] == pytest.approx(ends[0], rel=1e-12)
 
 

