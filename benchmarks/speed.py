@@ -92,7 +92,7 @@ def with_sizes(default: str) -> Callable[[Any], Any]:
             "--steps", type=click.IntRange(4), default=20, show_default=True, help="Of a round, timed or not."
         ),
         DEVICE,
-        click.option("--graph/--no-graph", default=True, help="On a GPU, record steps as CUDA graphs."),
+        click.option("--graph/--no-graph", default=True, help="On a GPU, run steps as CUDA graphs."),
         KEPT_IN,
     )
 

@@ -1,19 +1,29 @@
 """Records steps on a CPU as a GPU records them: the kernels of one run, without the Python that launched them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from hba.utils.graphs import Tensors
+from hba.utils.graph_checks import StepState
+from hba.utils.graphs import StepGraphs, Tensors
+from hba.utils.snapshot import tensors_in
 
 T = TypeVar("T")
 
 
 class TracingRecorder:
-    """Records a step as a list of PyTorch's operations, with the tensors and generators that they change."""
+    """Records a step as a list of PyTorch's operations, with the tensors and generators that they change.
+
+    state, generators: as StepGraphs takes them.
+    """
+
+    def __init__(self, state: Any = (), generators: Sequence[torch.Generator] = ()) -> None:
+        self.state, self.generators = state, generators
+
+    def clear(self) -> None:
+        """Graphs share no memory here."""
 
     def run(self, step: Callable[..., T], inputs: Tensors) -> T:
         return step(*inputs)
@@ -26,24 +36,31 @@ class TracingRecorder:
         return outputs, found.waits[0] if found.waits else None
 
     def record(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, Callable[[], object]]:
-        outputs: list[Any] = []
+        traced: list[T] = []
 
         def flat(*given: torch.Tensor) -> list[torch.Tensor]:
-            leaves, form = tree_flatten(step(*given))
-            outputs[:] = [leaves, form]
-            return [one for one in leaves if isinstance(one, torch.Tensor)]
+            traced.append(step(*given))
+            return tensors_in(traced[0])
 
-        # Tracing also runs the step.
+        changed = StepState(self.state, self.generators)
+        begun = changed.saved()
+        # Tracing runs the step, which recording does not.
         kernels = make_fx(flat)(*inputs)
-        leaves, form = outputs
-        places = [number for number, one in enumerate(leaves) if isinstance(one, torch.Tensor)]
-        static = [leaves[number].detach() for number in places]
+        changed.restore(begun)
+        (outputs,) = traced
+        static = tensors_in(outputs)
 
         def replay() -> None:
             with torch.no_grad():
                 for own, new in zip(static, kernels(*inputs), strict=True):
                     own.copy_(new)
 
-        for number, own in zip(places, static, strict=True):
-            leaves[number] = own
-        return tree_unflatten(leaves, form), replay
+        return outputs, replay
+
+
+def tracing_graphs(
+    state: Any, generator: torch.Generator, optimizer: torch.optim.Optimizer | None = None
+) -> StepGraphs:
+    """Graphs of steps that change `state` and draw from the generator, or from PyTorch's default one."""
+    generators = [generator, torch.default_generator]
+    return StepGraphs(TracingRecorder(state, generators), optimizer, state, generators)

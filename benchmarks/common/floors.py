@@ -107,7 +107,8 @@ def _bare_steps(floor: Floor, config: SearchConfig, data: SearchData, n_steps: i
     network = build_model(config.model, len(data.class_names), 0, preprocessing.image_size).to(data.train.device)
     train_stream, val_stream = streams_of(config, data)
     optimizer, schedule = optimizer_for(config, network.parameters(), train_stream.batches_per_pass)
-    graphs = StepGraphs.of((network,), optimizer, torch.Generator(data.train.device), wanted=config.graph)
+    generator, state = torch.Generator(data.train.device), {"network": network, "optimizer": optimizer}
+    graphs = StepGraphs.of((network,), optimizer, generator, state, wanted=config.graph)
 
     def train(images: Tensor, labels: Tensor) -> None:
         network.train()

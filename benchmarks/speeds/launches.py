@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from hba.algorithms import rewards
 from hba.operations import apply
 from hba.packed import images
 from hba.policy.draw import apply_operations, draw_with_trace
@@ -29,8 +30,10 @@ POLICIES = ("randaugment", "photo", "timm", "cifar10-copy")
 ALGORITHMS = ("lookahead", "hba", "stn", "delta-stn")
 KINDS = {"train_step": "training step", "update_weights": "training step", "gradient": "gradient of lambda"}
 """By the function that a graph records."""
-NO_LAUNCH = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh", "device"}
-"""Operations that only reserve memory; views launch nothing either."""
+RESERVING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
+"""Operations that only reserve memory."""
+ASKING = {"device", "is_same_size", "_has_same_storage_numel"}
+"""Operations that only ask for a property of a tensor, as derivatives in forward mode do."""
 
 INDEXING = (torch.ops.aten.index, torch.ops.aten.index_put, torch.ops.aten.index_put_)
 FAKE = FakeTensorMode()
@@ -67,7 +70,7 @@ class Launches(TorchDispatchMode):
         name = function.overloadpacket.__name__
         if (found := host_read(function, args, kwargs or {})) is not None:
             self.waits.append(found)
-        if not (function.is_view or name in NO_LAUNCH):
+        if not (function.is_view or name in RESERVING | ASKING):
             self.names.append(name)
         return function(*args, **(kwargs or {}))
 
@@ -117,7 +120,7 @@ class CountingGraphs(StepGraphs):
 
 
 def of_algorithm(name: str, model: str = "wrn-40-2", side: int = 8, batch_size: int = 4) -> dict[str, Launches]:
-    """The steps of a search, by the function that a graph records, on a CPU, but with operations as on a GPU.
+    """The steps of a search, by the function that a graph records, on a CPU, but with operations and parts as on a GPU.
 
     What they launch does not depend on the sizes. PyTorch without CUDA has no backward pass for fake tensors on a GPU.
     """
@@ -128,8 +131,11 @@ def of_algorithm(name: str, model: str = "wrn-40-2", side: int = 8, batch_size: 
     algorithm, graphs = config.algorithm, CountingGraphs()
     state = algorithm.begin(context.task, context.networks)
     state.graphs = graphs
-    fixed = mock.patch.object(apply, "needs_fixed_shapes", return_value=True)
-    with fixed, mock.patch.object(images, "can_run", return_value=False):
+    with (
+        mock.patch.object(apply, "needs_fixed_shapes", return_value=True),
+        mock.patch.object(images, "can_run", return_value=False),
+        mock.patch.object(rewards, "n_parts_of", return_value=1),
+    ):
         for _ in range(2 * algorithm.train_steps):
             algorithm.step(context.task, state)
     return graphs.counted

@@ -41,8 +41,7 @@ def noise_data(side: int, n_train: int, n_val: int) -> SearchData:
 
 
 def settings_of(model: str, side: int, batch_size: int, device: str, *, graph: bool = True) -> dict[str, Any]:
-    how = {} if graph else {"graph": False}
-    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device, **how}
+    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device, "graph": graph}
 
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
@@ -99,7 +98,7 @@ def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
     """The newest records for each network, image size and batch size."""
     records = store_of(results, question).by_key().values()
-    return newest(records, lambda run: tuple(run.settings.get(one) for one in (*SIZE, "graph")))
+    return newest(records, lambda run: (*(run.settings.get(one) for one in SIZE), run.settings.get("graph", True)))
 
 
 def floor_table(records: Sequence[Record]) -> str:

@@ -35,6 +35,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
 from hba.training.optim import gradient_root
 from hba.utils.devices import device_constant
+from hba.utils.graphs import EAGER
 from hba.utils.settings import DefaultText, words
 
 LambdaOptimizer = Literal["adam", "rmsprop"]
@@ -175,9 +176,11 @@ class LambdaSteps(Algorithm):
         raise NotImplementedError
 
     def update_lambda(self, task: Task, state: GradientState[L], batch: Any, *further: Any) -> None:
-        """Make one step on lambda after a training batch. further: more arguments of `gradient`, not tensors."""
+        """Make one step on lambda after a training batch. further: more arguments of `gradient`."""
         gradient = partial(self.gradient, task, state, *further)
-        found = state.graphs.run(("lambda", len(further)), gradient, *batch, *state.mover.val_stream.next())
+        # A graph would read the tensors of `further` where they were when it was recorded.
+        graphs = EAGER if further else state.graphs
+        found = graphs.run("lambda", gradient, *batch, *state.mover.val_stream.next())
         self.move_lambda(task, state, found)
 
     def move_lambda(self, task: Task, state: GradientState[L], found: LambdaGradient) -> None:

@@ -265,6 +265,7 @@ class Race(Algorithm):
         state.learner.schedule.step()
         state.step += 1
         if state.step == legs[leg].stop:
+            state.graphs.clear()
             logits, labels = validated(task, state.learner.network)
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))

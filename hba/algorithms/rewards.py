@@ -52,10 +52,14 @@ def rewards_of(
         # frozen layers once, a difference runs them twice.
         has_frozen = any(not parameter.requires_grad for parameter in network.parameters())
         derivative = "difference" if on_cpu and not has_frozen else "exact"
-    # A single draw of the batch fits into a CPU's cache; a GPU is faster with all draws at once.
-    n_parts = batch.draws if on_cpu else 1
+    n_parts = n_parts_of(batch)
     parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
     return (exact_derivatives if derivative == "exact" else central_differences)(losses, weights, direction, parts)
+
+
+def n_parts_of(batch: AugmentedBatch) -> int:
+    """A single draw of the batch fits into a CPU's cache; a GPU is faster with all draws at once."""
+    return batch.draws if batch.images.device.type == "cpu" else 1
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:

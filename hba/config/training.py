@@ -124,8 +124,8 @@ class TrainingConfig(DataConfig):
     fast: bool = False
     """Train in bfloat16 with channels last and a fused optimizer: faster on hardware with bfloat16 instructions, with
     different results. Rewards and measurements stay in single precision."""
-    graph: Annotated[bool | None, DefaultText("on, except with layers and algorithms of your own")] = None
-    """On a GPU, record steps as CUDA graphs, which the host launches at once."""
+    graph: Annotated[bool | None, DefaultText("from PyTorch 2.13 on, without code of your own")] = None
+    """On a GPU, run steps as CUDA graphs, which the host launches at once, after a check that they do the same."""
     device: DeviceName = "auto"
     """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
 

@@ -1,6 +1,8 @@
 """The augmentation policy A(x; values) as a PyTorch module."""
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,10 +15,20 @@ from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean
 from hba.policy.space import SearchSpace
 from hba.utils.devices import usual_types
 from hba.utils.graphs import CudaRecorder, StepGraphs, may_record
+from hba.utils.seeding import default_generator_of
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
 """Floating point images with values outside have been normalised. Resizing overshoots [0, 1] a little."""
+MOST_GRAPHS = 8
+"""Of a policy on a device; each holds memory, and images may come in any size."""
+
+
+@functools.cache
+def compiled_application() -> Callable[..., Tensor]:
+    """apply_operations as a program of torch.compile; one for all policies, because similar ones share programs."""
+    program: Callable[..., Tensor] = torch.compile(apply_operations, fullgraph=True)
+    return program
 
 
 def check_range(images: Tensor, checked: set[torch.device]) -> None:
@@ -45,8 +57,13 @@ class Policy(nn.Module):
     values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode returns them.
     spread: of the shape of values, the standard deviation of images around them, in logits; None is 0. fill: the
     colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
-    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program. On a
-    GPU, a call without a generator runs as a CUDA graph from its fourth batch of a size on.
+    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
+
+    compiled: apply drawn operations by a program of torch.compile. The draw stays the same. The first call takes up to
+    two minutes; floats are the same to rounding, and uint8 images are not PIL's.
+    graph: on a GPU, run calls without a generator as CUDA graphs from the sixth batch of a size on, for the first
+    MOST_GRAPHS sizes. A graph holds memory for its batch; recording and checking it make the host wait. All calls must
+    come from one thread and one stream.
     """
 
     values: Tensor
@@ -54,7 +71,14 @@ class Policy(nn.Module):
     _means: Tensor | None
 
     def __init__(
-        self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = (0.5,), spread: Tensor | None = None
+        self,
+        space: SearchSpace,
+        values: Tensor,
+        fill: tuple[float, ...] = (0.5,),
+        spread: Tensor | None = None,
+        *,
+        graph: bool = False,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
@@ -63,6 +87,7 @@ class Policy(nn.Module):
             raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
+        self.graph, self.compiled = graph, compiled
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
         means = None if around is None else mean_probabilities(space, values, around)
@@ -87,7 +112,9 @@ class Policy(nn.Module):
         # A compiled program cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
-        return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
+        is_program = self.compiled and not torch.compiler.is_compiling()
+        apply = compiled_application() if is_program else apply_operations
+        return apply(self.space, sample, images, fill_for(images, self.fill), candidates)
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         def augmented(images: Tensor) -> Tensor:
@@ -95,13 +122,18 @@ class Policy(nn.Module):
 
         # A compiler cannot enter the context.
         with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
-            if generator is not None or not may_record(images):
+            if not self.graph or generator is not None or images.requires_grad or not may_record(images):
                 return augmented(images)
-            if images.device not in self._graphs:
-                self._graphs[images.device] = StepGraphs(CudaRecorder(images.device))
             # A graph reads values where they were when it was recorded.
-            key = (*(one.data_ptr() for one in self.buffers()), self.fill, str(self.candidates))
-            return self._graphs[images.device].run(key, augmented, images).clone()
+            values = tuple((one.data_ptr(), one.shape) for one in self.buffers())
+            key = values, self.fill, str(self.candidates)
+            return self._graphs_on(images.device).run(key, augmented, images).clone()
+
+    def _graphs_on(self, device: torch.device) -> StepGraphs:
+        if device not in self._graphs:
+            generators = [default_generator_of(device)]
+            self._graphs[device] = StepGraphs(CudaRecorder(device), generators=generators, most_recordings=MOST_GRAPHS)
+        return self._graphs[device]
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or another process, records its own graphs."""

@@ -134,6 +134,14 @@ class SearchSpace:
         """Whether there are operations on single images."""
         return len(self.mixing) < len(self.operations)
 
+    @property
+    def functions(self) -> list[Any]:
+        """Those of operations and regularizers, which may be yours."""
+        from hba.regularization.groups import find_regularizer
+
+        of_regularizers = [find_regularizer(name).function for name in {one.group for one in self.regularizers}]
+        return [one for one in (*(one.function for one in self.operations), *of_regularizers) if one is not None]
+
     @functools.cached_property
     def walk_slots(self) -> slice:
         first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)

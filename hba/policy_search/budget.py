@@ -18,7 +18,7 @@ from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.trainer import graphs_for
 from hba.training.metrics import measure
-from hba.utils.graphs import WARM_UP_RUNS
+from hba.utils.graphs import EAGER_RUNS
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 
@@ -75,7 +75,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
         task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
-        state.graphs = graphs_for(state, task.config)
+        state.graphs = graphs_for(state, task)
 
         def now() -> float:
             if state.device.type == "cuda":
@@ -84,7 +84,7 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
 
         every = len(rows) or algorithm.update_schedule.train_steps
         seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
-        n_rounds, begun = -1 if state.graphs.recorder is None else -1 - WARM_UP_RUNS, now()
+        n_rounds, begun = -1 if state.graphs.recorder is None else -EAGER_RUNS, now()
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
                 if rows:

@@ -142,9 +142,13 @@ class ImageSearchContext(SearchContext):
         ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
         last = self.config.algorithm.total_epochs(self.config, task.space)
         if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
-            # A graph repeats the pass of one network, which must not be another copy each time.
-            is_ordinary = isinstance(state.learner, NetworkModel)
-            network, graphs = (state.learner.network, state.graphs) if is_ordinary else (state.to_module(), EAGER)
+            if isinstance(state.learner, NetworkModel):
+                network, graphs = state.learner.network, state.graphs
+            else:
+                # A graph repeats the pass of one network, which must not be another copy each time; and an eager pass
+                # cannot use the memory of graphs.
+                state.graphs.clear()
+                network, graphs = state.to_module(), EAGER
             measured = measure(network, task.data.val, task.preprocessing.measure, graphs=graphs)
             loss, error_percent = measured.loss, measured.error_percent
         return {"train_error_percent": train_error_percent, "val_loss": loss, "val_error_percent": error_percent}

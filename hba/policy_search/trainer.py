@@ -58,12 +58,13 @@ class History:
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
-def graphs_for(state: SearchState[InnerModel], config: Any) -> StepGraphs:
-    """What runs the steps of a search with these settings, as CUDA graphs if its device and networks allow it."""
-    parts = config.algorithm, *(one for one in vars(state.learner).values() if isinstance(one, nn.Module))
+def graphs_for(state: SearchState[InnerModel], task: Any) -> StepGraphs:
+    """What runs the steps of a search, as CUDA graphs if its device, networks and functions allow it."""
+    networks = [one for one in vars(state.learner).values() if isinstance(one, nn.Module)]
+    parts = task.config.algorithm, *networks, *task.space.functions
     # Steps on text keep states between batches, which a graph would not.
-    wanted = getattr(config, "graph", False) if size() == 1 else False
-    return StepGraphs.of(parts, state.learner.optimizer, state.generator, wanted=wanted)
+    wanted = getattr(task.config, "graph", False) if size() == 1 else False
+    return StepGraphs.of(parts, state.learner.optimizer, state.generator, state, wanted=wanted)
 
 
 class SearchTrainer:
@@ -81,7 +82,7 @@ class SearchTrainer:
             self.load(saved)
             restore(self.history, saved["history"])
         self.count_steps()
-        self.state.graphs = graphs_for(self.state, context.config)
+        self.state.graphs = graphs_for(self.state, context.task)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the end of the last epoch, or until the callback requests a stop."""

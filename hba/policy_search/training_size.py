@@ -26,7 +26,7 @@ from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_wo
 from hba.schedule.recipes import RECIPES
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.graphs import WARM_UP_RUNS, StepGraphs
+from hba.utils.graphs import EAGER_RUNS, StepGraphs
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
 
@@ -328,12 +328,13 @@ class StepTimer:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
         is_on_gpu, generator = self.device.type == "cuda", torch.Generator(self.device)
-        optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, fused=is_on_gpu, foreach=not is_on_gpu)
+        optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, foreach=True)
         images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
         augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(1, images)[0]
-        graphs = StepGraphs.of([network], optimizer, generator, wanted=self.given.get("graph"))
-        n_slow = 1 if graphs.recorder is None else WARM_UP_RUNS + 1
+        state = {"network": network, "optimizer": optimizer}
+        graphs = StepGraphs.of([network], optimizer, generator, state, wanted=self.given.get("graph"))
+        n_slow = 1 if graphs.recorder is None else EAGER_RUNS
 
         def step(images: Tensor) -> None:
             nn.functional.cross_entropy(forward(augment(images, generator)), labels).backward()

@@ -129,12 +129,15 @@ class Schedule:
         """A schedule whose provenance says from which epochs of this one it was made."""
         return Schedule(self.space, values, self.fill, {**self.provenance, "rows": rows}, spread=spread)
 
-    def policy(self, epoch: int) -> Policy:
-        """The policy of an epoch, counted from 0. Like `transform`, it has only the operations."""
+    def policy(self, epoch: int, *, graph: bool = False, compiled: bool = False) -> Policy:
+        """The policy of an epoch, counted from 0. Like `transform`, it has only the operations.
+
+        graph, compiled: as Policy takes them, for speed on a GPU.
+        """
         epoch, policy = self._checked(epoch), self._operations_alone()
         with usual_types():
             values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
-            found = Policy(policy.space, values, self.fill, spread)
+            found = Policy(policy.space, values, self.fill, spread, graph=graph, compiled=compiled)
         found.candidates = policy.space.candidates(policy.values)
         return found
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -89,16 +90,16 @@ class Plateau(LRScheduler):
 def optimizer_for(
     settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused with `fast`, for AdamW and on a GPU, and the schedule. plateau_epochs: its patience."""
-    groups: list[Any] = list(parameters)
-    groups = groups if isinstance(groups[0], dict) else [{"params": groups}]
-    is_on_gpu, is_adamw = any(one.is_cuda for one in groups[0]["params"]), settings.optimizer == "adamw"
-    how: dict[str, Any] = {"capturable": is_on_gpu} if is_adamw else {}
-    if settings.fast or is_adamw or is_on_gpu:
-        # A graph needs a fused optimizer, which takes the learning rate as a tensor.
-        how |= {"fused": True, "foreach": False}
+    """The optimizer, fused for AdamW and with `fast`, and the schedule. plateau_epochs: its patience."""
+    is_fused = settings.fast or settings.optimizer == "adamw"
+    how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
-    optimizer = make(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    optimizer = make(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    if isinstance(optimizer, SGD):
+        # A fused SGD fails if only some weights have a momentum, as when a layer gets its first gradient later.
+        weights = chain.from_iterable(group["params"] for group in optimizer.param_groups)
+        for weight in filter(lambda weight: weight.requires_grad, weights):
+            optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
     return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)

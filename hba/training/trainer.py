@@ -22,7 +22,7 @@ from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import Augment, Augmentation, EpochPolicy, EpochRegularization
+from hba.training.augmentation import Augment, Augmentation, EpochPolicy, EpochRegularization, ScheduleAugmentation
 from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
@@ -74,18 +74,20 @@ def train(
         optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
         network.train()
         by_epoch = _by_epoch(augmentation, config.epochs, data.train)
-        parts = network, *(augment for augment, _, _ in by_epoch if not isinstance(augment, EpochPolicy))
-        graphs = StepGraphs.of(parts, optimizer, generator, wanted=config.graph if size() == 1 else False)
         state = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
+        schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
+        functions = () if schedule is None else schedule.space.functions
+        parts = network, *functions, *(augment for augment, _, _ in by_epoch)
+        graphs = StepGraphs.of(parts, optimizer, generator, state, wanted=config.graph if size() == 1 else False)
         checkpoint.restore(state)
         for _ in range(state.step):
             on_step()
         for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
             regularize.acts.give(network, optimizer, regularize.row)
-            if regularize.acts.dropout_columns or regularize.acts.weight_decay_column is not None:
-                # Recordings contain both as numbers.
-                graphs.recordings.clear()
-            policy = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
+            policy, acts = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment), regularize.acts
+            if acts.dropout_columns or acts.weight_decay_column is not None or policy is not augment:
+                # Graphs contain both as numbers, and the function of an earlier epoch.
+                graphs.clear()
             shares = () if mixing is None else dataclasses.astuple(mixing)
             mixes = torch.tensor(shares, dtype=torch.float64, device=device)
             step = partial(_step, state, forward, preprocessing, policy.apply, regularize.acts)
@@ -102,6 +104,8 @@ def train(
             checkpoint.save_regularly(state)
     # Images with several labels have no confusion matrix.
     n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
+    # An eager pass cannot use the memory of graphs.
+    graphs.clear()
     test = measure(network, data.test.opened(), preprocessing.measure, n_classes)
     _check_finite(test.loss, "after the last step", config)
     epochs = tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs)

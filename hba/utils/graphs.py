@@ -3,29 +3,36 @@
 A step is a function of tensors. It changes other tensors only in place, such as weights, sums and the state of an
 optimizer, and returns tensors. Everything else that it reads must stay the same, because a graph repeats the recorded
 kernels. Random numbers come from registered generators, and continue as without a graph.
+
+A step runs eagerly EAGER_RUNS times. In the last of these, its graph is compared with the eager run, whose results are
+kept: a graph is used only once it has done what Python does, with other inputs, another learning rate and other random
+numbers than when it was recorded.
 Ref: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 """
 
 import contextlib
-import random
+import functools
+import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from hba.errors import HbaError, HbaWarning
 from hba.utils.files import reason_of
+from hba.utils.graph_checks import StepState, compare_runs, first_own, random_states_of_host
+from hba.utils.seeding import default_generator_of
 
 WARM_UP_RUNS = 3
 """Eager runs of a step before it is recorded; they initialize libraries and the optimizer."""
-LIBRARIES = ("hba", "timm", "torch", "torchvision")
-"""Packages whose modules and hooks keep no state in Python that changes from step to step."""
+EAGER_RUNS = WARM_UP_RUNS + 2
+"""Those, the run after which a step has been recorded, and the run that its graph is compared with."""
+LEAST_PYTORCH = "2.13"
+"""Earlier versions leave generators and memory of a failed recording as they are, so that later draws fail."""
 
 T = TypeVar("T")
 Tensors = tuple[Tensor, ...]
@@ -46,11 +53,22 @@ class StepCounts(NamedTuple):
         return f"{self.replayed:,} steps as CUDA graphs, {self.eager:,} without{why}"
 
 
+@functools.cache
+def stream_of(device: torch.device) -> torch.cuda.Stream:
+    """One for all recordings on a device, because libraries keep memory for each stream that they have run on."""
+    return torch.cuda.Stream(device)
+
+
 class CudaRecorder:
-    """Records on a stream of its own, as CUDA graphs that share their memory. generator: None for the default one."""
+    """Records CUDA graphs that share their memory. generator: None for the default one."""
 
     def __init__(self, device: torch.device, generator: torch.Generator | None = None) -> None:
-        self.generator, self.stream, self.pool = generator, torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+        self.generator, self.stream = generator, stream_of(device)
+        self.clear()
+
+    def clear(self) -> None:
+        """Give later graphs other memory; that of earlier ones is free once they are gone."""
+        self.pool = torch.cuda.graph_pool_handle()
 
     def run(self, step: Callable[..., T], inputs: Tensors) -> T:
         """Run a step eagerly, as it will be recorded."""
@@ -64,53 +82,82 @@ class CudaRecorder:
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
         """Run a step eagerly; return its outputs, and the warning if the host has waited for the device."""
         before = torch.cuda.get_sync_debug_mode()
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 outputs = self.run(step, inputs)
             finally:
                 torch.cuda.set_sync_debug_mode(before)
-        waits = [str(one.message) for one in found if "called a synchronizing" in str(one.message)]
-        return outputs, waits[0] if waits else None
+        waits = [warning for warning in caught if "called a synchronizing" in str(warning.message)]
+        for warning in caught:
+            if warning not in waits:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return outputs, str(waits[0].message) if waits else None
 
     def record(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, Callable[[], object]]:
-        """Run a step once; return its outputs, and a function that repeats its kernels on the same tensors."""
-        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
-        if self.generator is not None and (register := getattr(graph, "register_generator_state", None)):
-            with warnings.catch_warnings():
-                # From PyTorch 2.13 on, a graph registers every generator that it uses, and this only warns.
-                warnings.simplefilter("ignore")
-                register(self.generator)
-        try:
-            # Other threads may reserve memory meanwhile, such as those that read images ahead.
-            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
-                outputs = step(*inputs)
-        finally:
-            # A capture that fails leaves its stream.
-            torch.cuda.set_stream(current)
-        graph.replay()
+        """Record a step without running it; return its outputs, and a function that runs it on the same tensors."""
+        # PyTorch registers generators on the current device, and sets it when a stream is set.
+        with torch.cuda.device(self.stream.device):
+            graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            if self.generator is not None and (register := getattr(graph, "register_generator_state", None)):
+                with warnings.catch_warnings():
+                    # From PyTorch 2.13 on, a graph registers every generator that it uses, and this only warns.
+                    warnings.simplefilter("ignore")
+                    register(self.generator)
+            try:
+                # Other threads may reserve memory meanwhile, such as those that read images ahead.
+                with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+                    outputs = step(*inputs)
+            finally:
+                # A capture that fails leaves its stream.
+                torch.cuda.set_stream(current)
         return outputs, graph.replay
 
 
 @dataclass
 class Recording:
-    """A step: the number of its eager runs; once recorded, the tensors that it reads and returns, and its replay."""
+    """A step: the number of its eager runs before it is recorded, and its graph, if there is one.
+
+    is_proven: whether a graph of the step has done the same as the step. inputs, outputs: the tensors that the graph
+    reads and returns. step: kept, because the graph reads its tensors too.
+    """
 
     n_runs: int = 0
+    is_proven: bool = False
     inputs: Tensors = ()
     outputs: Any = None
     replay: Callable[[], object] | None = None
+    step: Callable[..., Any] | None = None
+
+    def run(self, inputs: Tensors) -> Any:
+        assert self.replay is not None
+        for static, given in zip(self.inputs, inputs, strict=True):
+            static.copy_(given.detach())
+        self.replay()
+        return self.outputs
+
+    def free(self) -> None:
+        self.inputs, self.outputs, self.replay, self.step = (), None, None, None
 
 
 class StepGraphs:
     """Runs steps, as graphs by a CudaRecorder, or eagerly by None. optimizer: its learning rates may change.
 
-    reason: why steps do not run as graphs. n_replayed, n_eager: runs so far. recordings: clear them if steps change.
+    state: everything that steps change, as tensors_in takes it. generators: those that steps draw from. Beyond
+    most_recordings, steps run eagerly. reason: why steps do not run as graphs. n_replayed, n_eager: runs so far.
     """
 
-    def __init__(self, recorder: Any = None, optimizer: Optimizer | None = None) -> None:
-        self.recorder, self.optimizer = recorder, optimizer
+    def __init__(
+        self,
+        recorder: Any = None,
+        optimizer: Optimizer | None = None,
+        state: Any = (),
+        generators: Sequence[torch.Generator] = (),
+        most_recordings: float = math.inf,
+    ) -> None:
+        self.recorder, self.optimizer, self.state, self.generators = recorder, optimizer, state, generators
+        self.most_recordings = most_recordings
         self.reason: str | None = None
         self.n_replayed = self.n_eager = 0
         self._rates = [torch.zeros((), device=group["params"][0].device) for group in self._groups]
@@ -118,12 +165,20 @@ class StepGraphs:
 
     @staticmethod
     def of(
-        parts: Iterable[Any], optimizer: Optimizer, generator: torch.Generator, *, wanted: bool | None
+        parts: Iterable[Any], optimizer: Optimizer, generator: torch.Generator, state: Any, *, wanted: bool | None
     ) -> "StepGraphs":
-        """On a GPU, graphs for the steps of these networks and algorithms. wanted: None if all are of LIBRARIES."""
-        is_on = wanted is not False and generator.device.type == "cuda"
-        graphs = StepGraphs(CudaRecorder(generator.device, generator) if is_on else None, optimizer)
-        if is_on and wanted is None and (own := first_own(parts)) is not None:
+        """On a GPU, graphs for steps with these networks, functions and algorithms. state: as StepGraphs takes it.
+
+        wanted: None for graphs from LEAST_PYTORCH on, if all parts are of LIBRARIES.
+        """
+        if wanted is False or generator.device.type != "cuda":
+            return StepGraphs()
+        generators = generator, default_generator_of(generator.device)
+        graphs = StepGraphs(CudaRecorder(generator.device, generator), optimizer, state, generators)
+        if wanted is None and torch.__version__ < LEAST_PYTORCH:
+            graphs.recorder = None
+            graphs.reason = f"by default only from PyTorch {LEAST_PYTORCH} on; --graph records them"
+        elif wanted is None and (own := first_own(parts)) is not None:
             graphs._stop(f"a graph would not repeat the Python code of {own}; add --graph if it changes only tensors")
         return graphs
 
@@ -137,45 +192,92 @@ class StepGraphs:
 
         key: names the step, and everything besides the inputs that decides what it computes.
         """
-        if self.recorder is None:
+        key = key, tuple((tensor.shape, tensor.dtype) for tensor in inputs)
+        if self.recorder is None or (key not in self.recordings and len(self.recordings) >= self.most_recordings):
             self.n_eager += 1
             return step(*inputs)
-        shapes = tuple((one.shape, one.dtype) for one in inputs)
-        recording = self.recordings.setdefault((key, shapes), Recording())
+        recording = self.recordings.setdefault(key, Recording())
         for rate, group in zip(self._rates, self._groups, strict=True):
             # A number is an argument of the kernel, so nothing waits for its copy.
             rate.fill_(group["lr"])
-        if recording.replay is not None:
-            for static, given in zip(recording.inputs, inputs, strict=True):
-                static.copy_(given.detach())
-            recording.replay()
-        elif recording.n_runs < WARM_UP_RUNS or not self._is_recorded(recording, step, inputs):
-            recording.n_runs += 1
-            return self._run_eagerly(step, inputs, is_checked=recording.n_runs == WARM_UP_RUNS)
+        if not recording.is_proven:
+            return self._run_before_graph(recording, step, inputs)
+        if recording.replay is None:
+            self._record(recording, step, inputs)
+        if recording.replay is None:
+            return self._run_eagerly(step, inputs)
         self.n_replayed += 1
-        return recording.outputs
+        outputs: T = recording.run(inputs)
+        return outputs
 
-    def _is_recorded(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> bool:
-        """Record a step, which also runs it; or return False, if that is not possible and nothing has run."""
+    def _run_before_graph(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> T:
+        """Run a step that has no graph, or whose graph has not been compared with it."""
+        if recording.replay is not None:
+            return self._prove(recording, step, inputs)
+        recording.n_runs += 1
+        generators = StepState((), self.generators)
+        begun = generators.saved()
+        outputs = self._run_eagerly(step, inputs, is_checked=recording.n_runs == WARM_UP_RUNS)
+        if self.recorder is not None and recording.n_runs > WARM_UP_RUNS:
+            ended = generators.saved()
+            # If the graph kept random numbers, they would be those of this run, and differ from those of the next.
+            generators.restore(begun)
+            self._record(recording, step, inputs)
+            generators.restore(ended)
+        return outputs
+
+    def clear(self) -> None:
+        """Free the memory of all graphs. Steps, which may now be others, are recorded anew when they run next."""
+        for recording in self.recordings.values():
+            recording.free()
+        if self.recorder is not None:
+            self.recorder.clear()
+
+    def _record(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> None:
+        """Record a step, which runs nothing, or stop if that is not possible."""
         with_gradients = torch.is_grad_enabled()
-        # Tensors that are made in inference mode cannot be changed outside of it.
-        with self._rates_on_device(), torch.inference_mode(False), torch.set_grad_enabled(with_gradients):
-            recording.inputs = tuple(one.detach().clone() for one in inputs)
-            try:
+        try:
+            # Tensors that are made in inference mode cannot be changed outside of it.
+            with (
+                self._optimizer_as_recorded(capturable=True),
+                torch.inference_mode(False),
+                torch.set_grad_enabled(with_gradients),
+            ):
+                recording.step, recording.inputs = step, tuple(tensor.detach().clone() for tensor in inputs)
                 recording.outputs, recording.replay = self.recorder.record(step, recording.inputs)
-            except (RuntimeError, HbaError) as error:
-                self._stop(f"a step cannot be recorded ({reason_of(error)})")
-        return recording.replay is not None
+        except (RuntimeError, HbaError) as error:
+            self._stop(f"a step cannot be recorded ({reason_of(error)})")
 
-    def _run_eagerly(self, step: Callable[..., T], inputs: Tensors, *, is_checked: bool) -> T:
+    def _prove(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> T:
+        """Run a step eagerly, and compare its graph with that; stop if it does something else."""
+        recorder, changed = self.recorder, StepState(self.state, self.generators, self.optimizer)
+        try:
+            with self._optimizer_as_recorded():
+                outputs, difference = compare_runs(
+                    changed, lambda: recorder.run(step, inputs), lambda: recording.run(inputs)
+                )
+        except (RuntimeError, HbaError) as error:
+            self._stop(f"a graph cannot be compared with its step ({reason_of(error)})")
+        if self.recorder is None:
+            return self._run_eagerly(step, inputs)
+        self.n_eager += 1
+        recording.is_proven = difference is None
+        if difference is not None:
+            self._stop(f"a graph would not repeat a step: {difference}")
+        return outputs
+
+    def _run_eagerly(self, step: Callable[..., T], inputs: Tensors, *, is_checked: bool = False) -> T:
         """Run a step as it will be recorded. is_checked: find out whether it can be; a first run makes constants."""
         self.n_eager += 1
         if self.recorder is None:
             return step(*inputs)
-        before = random_states_of_host()
-        with self._rates_on_device():
-            outputs, wait = self.recorder.check(step, inputs) if is_checked else (self.recorder.run(step, inputs), None)
-        if is_checked and random_states_of_host() != before:
+        with self._optimizer_as_recorded():
+            if not is_checked:
+                outputs: T = self.recorder.run(step, inputs)
+                return outputs
+            before = random_states_of_host()
+            outputs, wait = self.recorder.check(step, inputs)
+        if random_states_of_host() != before:
             self._stop("a step draws from a random generator of the host")
         elif wait is not None:
             self._stop(f"in a step, the host waits for the GPU ({wait})")
@@ -190,38 +292,30 @@ class StepGraphs:
     def _stop(self, reason: str) -> None:
         warnings.warn(f"steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2)
         self.recorder, self.reason = None, reason
+        self.clear()
 
     @contextlib.contextmanager
-    def _rates_on_device(self) -> Iterator[None]:
-        """The optimizer reads learning rates from tensors, and its schedule computes with numbers."""
-        numbers = [group["lr"] for group in self._groups]
+    def _optimizer_as_recorded(self, *, capturable: bool = False) -> Iterator[None]:
+        """Fuse the optimizer, which then reads learning rates from tensors; its schedule computes with numbers.
+
+        capturable: what PyTorch demands of some optimizers in a recording, and warns about elsewhere.
+        """
+        before = [dict(group) for group in self._groups]
         for group, rate in zip(self._groups, self._rates, strict=True):
-            group["lr"] = rate
+            settings = {"lr": rate, "fused": True, "foreach": False, "capturable": capturable}
+            group.update({name: value for name, value in settings.items() if name in group})
         try:
             yield
         finally:
-            for group, number in zip(self._groups, numbers, strict=True):
-                group["lr"] = number
-
-
-def first_own(parts: Iterable[Any]) -> str | None:
-    """The name of the first module, hook or other object that is not of LIBRARIES; None if all are."""
-    found = [one for part in parts for one in (part.modules() if isinstance(part, nn.Module) else [part])]
-    fields = chain(*(getattr(one, "__dict__", {}).items() for one in found))
-    by_name = [hooks for name, hooks in fields if name.endswith("_hooks")]
-    named = [one if hasattr(one, "__qualname__") else type(one) for one in (*found, *chain(*map(dict.values, by_name)))]
-    return next((one.__qualname__ for one in named if one.__module__.partition(".")[0] not in LIBRARIES), None)
+            for group, settings in zip(self._groups, before, strict=True):
+                group.update(settings)
 
 
 def may_record(images: Tensor) -> bool:
     """Whether a graph can be recorded here: on a GPU, and in nothing that is being recorded or compiled already."""
-    is_free = images.device.type == "cuda" and not torch.compiler.is_compiling()
+    # Without a driver, there are tensors of a GPU that have no content.
+    is_free = images.device.type == "cuda" and torch.cuda.is_initialized() and not torch.compiler.is_compiling()
     return is_free and not torch.cuda.is_current_stream_capturing()
-
-
-def random_states_of_host() -> tuple[Any, ...]:
-    of_numpy: Any = np.random.get_state(legacy=True)
-    return random.getstate(), of_numpy[1].tobytes(), of_numpy[2:], torch.random.get_rng_state().numpy().tobytes()
 
 
 EAGER = StepGraphs()

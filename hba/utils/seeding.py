@@ -20,6 +20,14 @@ def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Genera
     return torch.Generator(device).manual_seed(derived_seed(seed, purpose))
 
 
+def default_generator_of(device: torch.device) -> torch.Generator:
+    """torch's default generator of the CPU, or of a GPU."""
+    if device.type != "cuda":
+        return torch.default_generator
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
+
+
 @contextlib.contextmanager
 def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
     """Seed torch's default generators of the CPU and the device, if a seed is given, and restore them afterwards.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 PLAIN = (bool, int, float, str, type(None))
 """Types that are saved as they are, also in lists and mappings."""
@@ -31,6 +31,25 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
             setattr(record, field.name, found)
         else:
             _fill(value, found)
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors of a record, in the same memory and without gradients: all in its fields, lists, tuples and mappings,
+    of modules all parameters and buffers, and of other objects those of their state_dict.
+    """
+    if isinstance(value, Tensor):
+        return [value.detach()]
+    if isinstance(value, nn.Module):
+        members = [*value.parameters(), *value.buffers()]
+    elif dataclasses.is_dataclass(value):
+        members = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        members = [*value.values()]
+    elif isinstance(value, list | tuple):
+        members = [*value]
+    else:
+        members = [*value.state_dict().values()] if hasattr(value, "state_dict") else []
+    return [tensor for member in members for tensor in tensors_in(member)]
 
 
 def _is_plain(value: Any) -> bool:

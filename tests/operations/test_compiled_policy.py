@@ -1,6 +1,7 @@
 """A compiled policy gives what the policy gives, without a break in its graph."""
 
 import dataclasses
+import functools
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from torch import Tensor
 
 import hba
 from hba.operations import Operation
-from hba.policy.module import Policy
+from hba.policy.module import Policy, compiled_application
 from hba.policy.space import SearchSpace
 from hba.schedule.library import load_policy
 
@@ -69,6 +70,23 @@ def assert_compiles(policy: Policy, sizes: tuple[int, ...] = (N_IMAGES,)) -> Non
 def test_a_compiled_policy_gives_the_same_for_the_same_seed() -> None:
     """Nearest and bilinear, operations of one's own, a spread and a searched K."""
     assert_compiles(policy_for(COUNTED, None, spread=0.75))
+
+
+def test_a_policy_can_compile_only_what_is_after_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It then draws the same numbers from the same generator."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    compiled_application.cache_clear()
+    space = SearchSpace((HALF, Operation("Mirror", mirror)))
+    eager, counted = policy_for(space, None, spread=0.75), torch._dynamo.utils.counters["stats"]
+    policy = Policy(eager.space, eager.values, eager.fill, eager.spread, compiled=True)
+    counted.clear()
+    images = eight_bit_images((N_IMAGES, 3, 9, 14), seed=2)
+    own, expected = seeded(3), seeded(3)
+    for _ in range(2):
+        assert torch.equal(policy(images, own), eager(images, expected))
+    assert torch.equal(own.get_state(), expected.get_state())
+    assert counted["unique_graphs"] == 1
+    compiled_application.cache_clear()
 
 
 @pytest.mark.slow

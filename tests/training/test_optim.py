@@ -8,8 +8,9 @@ from each import each
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from hba.config.evaluation import EvaluationConfig
 from hba.config.training import PLATEAU
-from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, scheduled
+from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, optimizer_for, scheduled
 
 
 def learning_rates(
@@ -64,6 +65,23 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
         roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
         assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+
+
+@each("optimizer", ["sgd", "sgd-classical", "adamw"])
+def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(optimizer: str) -> None:
+    """As with LayerDrop, or a layer that is unfrozen. In float64, a fused optimizer ends where another one does."""
+    settings = {"data": "digits", "model": "wrn-10-1", "optimizer": optimizer, "device": "cpu"}
+    ends = []
+    for fast in (False, True):
+        weights = [nn.Parameter(torch.tensor([2.0, 1.0], dtype=torch.float64)) for _ in range(2)]
+        made, _ = optimizer_for(EvaluationConfig.make({**settings, "fast": fast}), weights, steps_per_epoch=10)
+        for step in range(4):
+            for weight in weights[: 1 + step // 2]:
+                weight.grad = torch.tensor([0.5, -0.25 * step], dtype=torch.float64)
+            made.step()
+            assert torch.equal(weights[1], torch.tensor([2.0, 1.0])) == (step < 2)
+        ends.append(torch.cat(tuple(weights)).tolist())
+    assert ends[1] == pytest.approx(ends[0], rel=1e-12)
 
 
 SHARES = {
