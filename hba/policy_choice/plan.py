@@ -20,6 +20,7 @@ from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
+from hba.executors.executor import default_jobs
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks, weights_at_hand, words_of_download
 from hba.models.timm_networks import TIMM
 from hba.policy_choice.contest import MOST_LEFT
@@ -128,7 +129,7 @@ def planned(
     seen = look(config, data=datasets)
     for line in seen.sentences:
         say(line)
-    n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
+    n_jobs = jobs or (default_jobs(device) if budget > SERIAL_SECONDS else 1)
     may_download = budget > SERIAL_SECONDS
     models = () if is_random or "model" in own else pretrained_models(given, device, say, may_download=may_download)
     extent = extent_of(budget, settings, models)

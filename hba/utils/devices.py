@@ -1,4 +1,4 @@
-"""Devices by name, versions and hardware, constants per device, memory errors, and interrupts."""
+"""Devices by name, versions and hardware, constants per device, and memory errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import functools
 import platform
 import re
-import signal
 from collections.abc import Callable, Hashable, Iterator
 from importlib.metadata import PackageNotFoundError, version as installed_version
 from pathlib import Path
@@ -157,16 +156,3 @@ def version_of(package: str) -> str | None:
         return installed_version(package)
     except PackageNotFoundError:
         return None
-
-
-@contextlib.contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Processes that start in this context never get Ctrl-C. This one gets it at the end, and must end the others."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
