@@ -74,6 +74,8 @@ class _Group(click.Group):
         # PyTorch's threads spin while they wait, which makes a search several times slower on busy cores. The variable
         # has an effect only before torch is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # Likewise: what PyTorch cannot compute on MPS is computed on the CPU.
+        os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
         # Pillow also warns about images that can be read; the others end in an error of one line.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         # joblib, which scikit-learn imports, warns where it cannot start processes, which hba does not ask for.

@@ -125,7 +125,7 @@ class TrainingConfig(DataConfig):
     graph: Annotated[bool | None, DefaultText("on, except with layers and algorithms of your own")] = None
     """On a GPU, record steps as CUDA graphs, which the host launches at once."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
+    """cpu, cuda, cuda:1, ..., mps (experimental), or auto: a CUDA GPU if there is one."""
 
     def baseline_augmentation(self) -> Baseline:
         """The dataset's baseline augmentation, overridden by the settings here."""

@@ -20,6 +20,7 @@ from hba.data.reading import SkippedFile
 from hba.distributed.collectives import local_shard
 from hba.distributed.process_info import size
 from hba.errors import RunError, SettingsError
+from hba.utils.devices import exact_device
 from hba.utils.files import reason_of
 from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
@@ -41,7 +42,7 @@ class BatchStream:
         if self.batch_size % size():
             text = f"a batch must be a multiple of the {size()} processes, got {self.batch_size}"
             raise SettingsError(f"{text}; set {setting} to one in a new run, or start another number of processes")
-        self.generator = torch.Generator(data.device).manual_seed(seed)
+        self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
         self._rest_of_pass: Generator[Batch] | None = None
@@ -66,7 +67,8 @@ class BatchStream:
         return as_floats(images), labels
 
     def _new_order(self) -> Tensor:
-        return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
+        order = torch.randperm(len(self.data), generator=self.generator, device=self.generator.device)
+        return order.to(self.data.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
