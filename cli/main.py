@@ -98,6 +98,11 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            Path.cwd()
+        except FileNotFoundError:
+            # Libraries below PyTorch would end the process.
+            raise _UserError("the current folder has been removed; change to another one") from None
+        try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", HbaWarning)
                 warnings.showwarning = _show_warning

@@ -184,7 +184,7 @@ class StreamedImages(Images):
         if n_workers == 0:
             yield from map(self.pool.__getitem__, numbers)
             return
-        check_can_start("use workers 0")
+        check_can_start("use --workers 0")
         loader = DataLoader(
             SentPool(self.pool),
             batch_size=None,

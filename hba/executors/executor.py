@@ -173,8 +173,8 @@ def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torc
     asked: None means default_jobs, but 1 with torchrun and for streamed images.
     """
     if asked is None:
-        is_alone = device is not None and size() == 1
-        asked = default_jobs(device) if is_alone and isinstance(images, LabelledImages) else 1
+        is_shared = size() > 1 or not isinstance(images, LabelledImages)
+        asked = 1 if device is None or is_shared else default_jobs(device)
     return max(1, min(asked, n_tasks))
 
 

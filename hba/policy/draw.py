@@ -76,8 +76,8 @@ def draw_with_trace(
     """
     device, rows = values.device, values.detach()
     if (drawing := exact_device(device)) != device:
-        around = None if spread is None else spread.to(drawing)
-        drawn = draw_with_trace(space, rows.to(drawing), batch_size, generator, around)
+        widths = None if spread is None else spread.to(drawing)
+        drawn = draw_with_trace(space, rows.to(drawing), batch_size, generator, widths)
         sample, trace = (_on_device(one, device) for one in drawn)
         return sample, trace
     columns, walk = space.slot_columns(device), space.walk_slots
