@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -73,8 +74,15 @@ class _Group(click.Group):
         # PyTorch's threads spin while they wait, which makes a search several times slower on busy cores. The variable
         # has an effect only before torch is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # Likewise: what PyTorch cannot compute on MPS is computed on the CPU.
+        os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
         # Pillow also warns about images that can be read; the others end in an error of one line.
         warnings.filterwarnings("ignore", module=r"PIL\.")
+        # joblib, which scikit-learn imports, warns where it cannot start processes, which hba does not ask for.
+        warnings.filterwarnings("ignore", module=r"joblib\.")
+        # Jupyter's variable may name a backend that this environment lacks, and figures are only written to files.
+        os.environ.pop("MPLBACKEND", None)
+        _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             # File names need not be valid text.
             if isinstance(stream, io.TextIOWrapper):
@@ -90,6 +98,11 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            Path.cwd()
+        except FileNotFoundError:
+            # Libraries below PyTorch would end the process.
+            raise _UserError("the current folder has been removed; change to another one") from None
+        try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", HbaWarning)
                 warnings.showwarning = _show_warning
@@ -98,6 +111,10 @@ class _Group(click.Group):
             raise _UserError(str(error)) from None
         except BrokenPipeError:
             raise
+        except UnicodeEncodeError as error:
+            name = repr(error.object[error.start : error.end])
+            text = f"a name holds {name}, which {error.encoding} cannot encode; rename the file, folder or class"
+            raise _UserError(str(HbaError(text))) from None
         except OSError as error:
             where = error.filename or "a file"
             raise _UserError(str(HbaError(f"cannot use {where}: {error.strerror or error}"))) from None
@@ -115,11 +132,25 @@ class _UserError(click.ClickException):
             click.echo(f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}", file=file, err=True)
 
 
+def _open_closed_streams() -> None:
+    """Connect standard streams that were closed before the start to the null device.
+
+    Otherwise, they are None, and the next file that is opened gets what is printed by libraries.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 open until the process ends
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
     """Print a warning in one line, without the place in the code."""
     if not launched().rank:
-        # click.echo would bypass the progress bar, which replaces sys.stderr.
-        print(f"hba: warning: {message}", file=sys.stderr)
+        # It imports libraries that commands like --help do without.
+        from .terminal import say
+
+        say(f"hba: warning: {message}", err=True)
 
 
 EPILOG = """\b

@@ -53,7 +53,7 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "model": ("NAME", complete(MODELS)),
         "pretrained": ("[FILE]", complete((TIMM, "none"), "file")),
         "freeze": ("PART", complete((NOTHING, ALL_BUT_HEAD))),
-        "device": ("NAME", complete(("auto", "cpu", "cuda"))),
+        "device": ("NAME", complete(("auto", "cpu", "cuda", "mps"))),
         "operations": ("NAMES", complete(("all", *OPERATIONS, *STAGED), several=True)),
         "ranges": ("NAME=FIRST:LAST", None),
         "start": ("NAME=VALUE", complete([f"{name}=" for name in (*OPERATIONS, *STAGED)], several=True)),

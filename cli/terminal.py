@@ -38,7 +38,9 @@ def console() -> Console:
     """A console for standard output, not for use beside a bar. Text is wrapped in a terminal only."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
-    return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=not is_terminal)
+    # Otherwise, variables of a notebook, such as FORCE_COLOR, would put escapes into files and pipes.
+    how: dict[str, Any] = {"force_terminal": is_terminal, "width": width, "soft_wrap": not is_terminal}
+    return Console(markup=False, emoji=False, highlight=False, **how)
 
 
 def print_table(
@@ -102,15 +104,16 @@ def print_json(content: Any) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Print a line, above the progress bar if one is shown. Of several processes, only the first prints.
 
-    If standard output is closed (`hba search | head`), the work continues.
+    If the reader of the output has ended (`hba search | head`), the work continues.
     """
     if not is_first():
         return
+    name = "stderr" if err else "stdout"
     try:
         # click.echo would bypass the progress bar, which replaces sys.stdout and sys.stderr.
-        print(text, file=sys.stderr if err else sys.stdout, flush=True)
+        print(text, file=getattr(sys, name), flush=True)
     except BrokenPipeError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
+        setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 open until the process ends
 
 
 def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> str:

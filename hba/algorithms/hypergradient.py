@@ -190,7 +190,8 @@ class FixedNoise(Hypergradient):
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
         assert isinstance(state, FixedNoiseState)
         if state.step % self.train_steps == 0:
-            state.noise.normal_(generator=state.generator)
+            drawn = torch.empty_like(state.noise, device=state.generator.device)
+            state.noise.copy_(drawn.normal_(generator=state.generator))
         return super().train_step(task, state)
 
     def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:

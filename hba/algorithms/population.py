@@ -100,7 +100,8 @@ class PopulationModel(InnerModel):
     def explore(self, sigma: float, generator: torch.Generator) -> None:
         """theta_i + epsilon'_i for every member, including the selected one. Frozen weights do not change."""
         for tensor in [weight for weight in self.weights.values() if weight.requires_grad]:
-            tensor += sigma * torch.randn(tensor.shape, generator=generator, device=tensor.device)
+            drawn = torch.randn(tensor.shape, generator=generator, device=generator.device)
+            tensor += sigma * drawn.to(tensor.device)
 
 
 @dataclass(kw_only=True)
@@ -146,8 +147,9 @@ class Exploring(Algorithm):
 
     def explore(self, state: PopulationState[L], n_members: int) -> None:
         """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard deviation sigma."""
-        noise = torch.randn(n_members, len(state.lam), generator=state.generator, device=state.device)
-        state.lam_rows = state.lam.detach() + self.sigma * noise
+        drawing = state.generator.device
+        noise = torch.randn(n_members, len(state.lam), generator=state.generator, device=drawing)
+        state.lam_rows = state.lam.detach() + self.sigma * noise.to(state.device)
 
     def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
         """Return k (1,), the member with the lowest loss on all of D_V, and set lambda to lambda_k.

@@ -72,8 +72,9 @@ class Task:
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
         """epsilon: standard normal numbers (B, n), one row per input; 0 for hyperparameters that are not searched."""
-        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, generator=generator, device=self.device))
-        return drawn * self.space.is_searched(self.device)
+        options: Any = {"generator": generator, "device": generator.device}
+        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, **options))
+        return drawn.to(self.device) * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The optimizer of the weights and its learning rate schedule, from the settings."""

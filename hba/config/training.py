@@ -127,7 +127,7 @@ class TrainingConfig(DataConfig):
     graph: Annotated[bool | None, DefaultText("from PyTorch 2.13 on, without code of your own")] = None
     """On a GPU, run steps as CUDA graphs, which the host launches at once, after a check that they do the same."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
+    """cpu, cuda, cuda:1, ..., mps (experimental), or auto: a CUDA GPU if there is one."""
 
     def baseline_augmentation(self) -> Baseline:
         """The dataset's baseline augmentation, overridden by the settings here."""

@@ -243,7 +243,7 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
         levels = part.to(torch.int32)
         total = total + torch.stack([levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))])
         n_pixels += part.numel() // part.shape[1]
-    mean, mean_square = total.double() / n_pixels
+    mean, mean_square = total.cpu().double() / n_pixels
     std = (mean_square - mean**2).clamp(min=0).sqrt()
     return (
         tuple(round(channel / 255, 6) for channel in mean.tolist()),

@@ -1,24 +1,28 @@
 """Batches for training, and streamed images, which are read ahead from their files in every epoch."""
 
-import multiprocessing
+import contextlib
 import os
+import pickle
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from hba.data.images import Batch, Colors, Images, OnRead, mean_and_std
-from hba.data.pool import Pool, too_many_broken
+from hba.data.pool import Pool, ReadPart, too_many_broken
 from hba.data.reading import SkippedFile
 from hba.distributed.collectives import local_shard
 from hba.distributed.process_info import size
-from hba.errors import SettingsError
-from hba.utils.devices import without_interrupts
+from hba.errors import RunError, SettingsError
+from hba.utils.devices import exact_device
+from hba.utils.files import reason_of
+from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
 MOST_WORKERS = 8
 COLOR_SAMPLE = 2000
@@ -38,7 +42,7 @@ class BatchStream:
         if self.batch_size % size():
             text = f"a batch must be a multiple of the {size()} processes, got {self.batch_size}"
             raise SettingsError(f"{text}; set {setting} to one in a new run, or start another number of processes")
-        self.generator = torch.Generator(data.device).manual_seed(seed)
+        self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
         self._rest_of_pass: Generator[Batch] | None = None
@@ -63,7 +67,8 @@ class BatchStream:
         return as_floats(images), labels
 
     def _new_order(self) -> Tensor:
-        return torch.randperm(len(self.data), generator=self.generator, device=self.data.device)
+        order = torch.randperm(len(self.data), generator=self.generator, device=self.generator.device)
+        return order.to(self.data.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
@@ -80,10 +85,38 @@ def as_floats(images: Tensor) -> Tensor:
 
 
 def default_workers() -> int:
-    """One for each core that this process may use, but at most 8; 0 in a daemonic process, which may not start any."""
-    if multiprocessing.current_process().daemon:
+    """One for each core that this process may use, but at most 8; 0 if it cannot start any."""
+    if obstacle() is not None:
         return 0
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class SentPool(Dataset[bytes]):
+    """A pool that a DataLoader reads in other processes; `received` opens its parts.
+
+    A part is pickled here. An error in DataLoader's own pickling is only printed, and then it waits forever.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def __getitem__(self, numbers: np.ndarray) -> bytes:
+        images, broken = self.pool[numbers]
+        try:
+            return bytes(ForkingPickler.dumps((images, broken)))
+        except (OSError, RuntimeError):
+            # Without enough shared memory, the pixels themselves are sent, which is slower.
+            return pickle.dumps((images.numpy(), broken))
+
+
+def received(content: bytes) -> ReadPart:
+    """A part of a SentPool. RunError if what holds its images cannot be opened."""
+    try:
+        images, broken = pickle.loads(content)
+    except (OSError, RuntimeError, EOFError) as error:
+        text = f"the images of a reading process cannot be received ({reason_of(error)})"
+        raise RunError(f"{text}; use fewer workers, or 0") from None
+    return torch.as_tensor(images), broken
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +169,27 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """Yield batches. The reading processes end with the generator."""
+        """Yield batches. The reading processes end with the generator. SettingsError if they cannot start."""
+        with contextlib.closing(self._read(parts)) as results:
+            for part, (images, broken) in zip(parts, results, strict=True):
+                if broken:
+                    raise too_many_broken([broken[0][1]], len(images), len(self))
+                # Only from pinned memory does a copy not wait for the GPU.
+                source = images.pin_memory() if self.device.type == "cuda" else images
+                yield source.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
+
+    def _read(self, parts: Sequence[Tensor]) -> Generator[ReadPart]:
+        numbers = [self.pool.numbers[part.cpu().numpy()] for part in parts]
+        n_workers = min(self.workers, len(parts))
+        if n_workers == 0:
+            yield from map(self.pool.__getitem__, numbers)
+            return
+        check_can_start("use --workers 0")
         loader = DataLoader(
-            self.pool,
+            SentPool(self.pool),
             batch_size=None,
-            sampler=[self.pool.numbers[part.cpu().numpy()] for part in parts],
-            num_workers=min(self.workers, len(parts)),
-            pin_memory=self.device.type == "cuda",
+            sampler=numbers,
+            num_workers=n_workers,
             # Without its own generator, it would draw from the default one.
             generator=torch.Generator(),
         )
@@ -150,10 +197,7 @@ class StreamedImages(Images):
         try:
             with without_interrupts():
                 results = iter(loader)
-            for part, (images, broken) in zip(parts, results, strict=True):
-                if broken:
-                    raise too_many_broken([broken[0][1]], len(images), len(self))
-                yield images.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
+            yield from map(received, results)
         finally:
             # The traceback of an error would keep the processes alive.
             del results

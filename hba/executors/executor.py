@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -16,17 +17,19 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import torch
 import torch.multiprocessing
 from torch import Tensor
 
 from hba.data.images import Images, LabelledImages, LazySplit
 from hba.distributed.process_info import size
-from hba.errors import RunError, SettingsError
+from hba.errors import HbaWarning, RunError, SettingsError
 from hba.operations import register_operation, registered_operations
 from hba.regularization.groups import register_regularizer, registered_regularizers
-from hba.utils.devices import environment, without_interrupts
+from hba.utils.devices import environment
 from hba.utils.files import reason_of
+from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
 SECONDS_BETWEEN_REPORTS = 0.2
 """Interval at which the steps of other processes are reported while no task ends."""
@@ -48,8 +51,8 @@ TaskFunction = Callable[[Any, Any, OnStep], Any]
 class Shared:
     """What all tasks of a run have in common.
 
-    value: must be picklable if the tasks run elsewhere. tensors: on the CPU, in memory that processes share. prepare: a
-    function at the top level of a module, called once in each process with both; every task gets its result.
+    value: must be picklable if the tasks run elsewhere. tensors: in memory that processes share, if it suffices.
+    prepare: a function at the top level of a module, called once in each process with both; every task gets its result.
     """
 
     value: Any = None
@@ -96,18 +99,16 @@ class SerialExecutor(Executor):
 
 
 class ProcessExecutor(Executor):
-    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads. SettingsError in a daemonic process."""
+    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads. SettingsError if none can start."""
 
     def __init__(self, device: torch.device, n_jobs: int) -> None:
-        if multiprocessing.current_process().daemon:
-            rule = "a daemonic process, such as a worker of multiprocessing.Pool, cannot start other processes"
-            raise SettingsError(f"{rule}: use jobs=1 in it, got {n_jobs}")
+        check_can_start(f"use jobs=1, got {n_jobs}")
         super().__init__(device, n_jobs)
 
     def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
-        arguments = (self.n_threads, packed_run(function, shared), in_shared_memory(shared.tensors), n_steps)
+        arguments = (self.n_threads, packed_run(function, shared), self._sendable(shared.tensors), n_steps)
 
         def report_steps() -> None:
             nonlocal n_reported
@@ -132,6 +133,17 @@ class ProcessExecutor(Executor):
             for process in processes:
                 process.terminate()
             pool.shutdown(cancel_futures=True)
+
+    def _sendable(self, tensors: Sequence[Tensor]) -> Sequence[Tensor | np.ndarray]:
+        """The tensors in memory that all processes see. If there is too little, arrays, of which each gets a copy."""
+        on_cpu = [tensor.cpu() for tensor in tensors]
+        try:
+            return [tensor.share_memory_() for tensor in on_cpu]
+        except RuntimeError as error:
+            text = f"the images do not fit into shared memory ({reason_of(error)}), so each of {self.n_jobs} processes"
+            remedy = "enlarge /dev/shm (in Docker: --ipc=host, or --shm-size), or use jobs 1"
+            warnings.warn(f"{text} keeps a copy; to save memory, {remedy}", HbaWarning, stacklevel=2)
+            return [tensor.numpy() for tensor in on_cpu]
 
 
 def results_of(
@@ -158,32 +170,29 @@ def tensors_of(split: Images | LazySplit) -> Tensors:
 def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torch.device | None) -> int:
     """How many tasks run at a time on this machine, at most n_tasks. device: None for a cluster.
 
-    asked: None means one for each thread of PyTorch on a CPU, and 1 on a GPU, with torchrun, and for streamed images.
+    asked: None means default_jobs, but 1 with torchrun and for streamed images.
     """
     if asked is None:
-        is_cpu = device is not None and device.type == "cpu"
-        asked = torch.get_num_threads() if is_cpu and isinstance(images, LabelledImages) and size() == 1 else 1
+        is_shared = size() > 1 or not isinstance(images, LabelledImages)
+        asked = 1 if device is None or is_shared else default_jobs(device)
     return max(1, min(asked, n_tasks))
 
 
-def in_shared_memory(tensors: Sequence[Tensor]) -> Tensors:
-    """Copy the tensors into memory that other processes can see. RunError if there is too little of such memory."""
-    try:
-        return tuple(tensor.cpu().share_memory_() for tensor in tensors)
-    except RuntimeError as error:
-        raise RunError(f"the images do not fit into shared memory ({reason_of(error)}); use jobs 1") from None
+def default_jobs(device: torch.device) -> int:
+    """Tasks at a time: one for each thread of PyTorch on a CPU; 1 on a GPU, and where no process can be started."""
+    return torch.get_num_threads() if device.type == "cpu" and obstacle() is None else 1
 
 
 _begun: list[tuple[bytes, Tensors, Any]] = []
 """In a worker process: what all its tasks share, and the number of steps that all processes have done."""
 
 
-def _begin(n_threads: int, common: bytes, tensors: Tensors, n_steps: Any) -> None:
+def _begin(n_threads: int, common: bytes, tensors: Sequence[Tensor | np.ndarray], n_steps: Any) -> None:
     # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _begun.append((common, tensors, n_steps))
+    _begun.append((common, tuple(torch.as_tensor(one) for one in tensors), n_steps))
 
 
 def _end_with_parent() -> None:

@@ -103,7 +103,7 @@ def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[in
     machines: these numbers of each, whose CPUs are divided among its GPUs. SettingsError if none has such a device.
     """
     with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
-    if device.startswith("cuda:"):
+    if device.startswith(("cuda:", "mps")):
         raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
     if device != "cpu" and with_gpus:
         return max(1, min(n_cpus // n_gpus for n_cpus, n_gpus in with_gpus)), 1

@@ -25,7 +25,7 @@ from hba.operations.registration import function_path
 from hba.policy import single_image
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils import devices
+from hba.utils import devices, shared_number
 
 OWN = "own_"
 """Before the names of functions of your own in a file."""
@@ -69,7 +69,7 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule, or_importable=True)
-    modules: tuple[ModuleType, ...] = (devices, color, photometric, distortion, erasing)
+    modules: tuple[ModuleType, ...] = (devices, shared_number, color, photometric, distortion, erasing)
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code

@@ -18,6 +18,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
 from hba.utils.devices import usual_types
+from hba.utils.shared_number import SharedNumber
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
@@ -124,19 +125,19 @@ class Place:
 
     def begin(self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]) -> None:
         self.operations, self.tables, self.fill = operations, tables, fill
-        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
-        self._position = torch.full((), tables.epochs - 1.0, dtype=torch.float64, device="cpu").share_memory_()
+        # A row number. Worker processes hold copies of this object, but see the same number.
+        self._position = SharedNumber(tables.epochs - 1.0)
         self._last: tuple[float, PlainRow] | None = None
 
     def row(self) -> PlainRow:
         """The policy at the current place; made again when the place changes."""
-        position = float(self._position)
+        position = self._position.value
         if self._last is None or self._last[0] != position:
             self._last = (position, row_at(self.operations, self.tables, position))
         return self._last[1]
 
     def extra_repr(self) -> str:
-        return f"operations={len(self.operations)}, epochs={self.tables.epochs}, position={float(self._position):g}"
+        return f"operations={len(self.operations)}, epochs={self.tables.epochs}, position={self._position.value:g}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy that shares the place: set_epoch of one of them moves both."""
@@ -156,7 +157,7 @@ class Place:
         """Use the place at a fraction in [0, 1] of the schedule, linear between epochs."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"the fraction of the training must lie in [0, 1], got {fraction}")
-        self._position.fill_(fraction * (self.tables.epochs - 1))
+        self._position.value = fraction * (self.tables.epochs - 1)
 
 
 class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
@@ -216,11 +217,6 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
             fill, uniforms = self.fill[len(image.getbands())], position[: operation.n_uniforms]
             result = operation.apply_to_pil(result, magnitude, fill, uniforms)
         return result
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        # A copy, unlike a worker's, gets its own place, which its own workers then share.
-        self._position.share_memory_()
 
 
 def transform() -> ScheduleTransform:

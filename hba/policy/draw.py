@@ -6,7 +6,7 @@ everything else in an image, so a slot fires with the mean probability, and only
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from hba.operations import check_channels
 from hba.operations.apply import Candidates
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
-from hba.utils.devices import device_constant, whole_numbers
+from hba.utils.devices import device_constant, exact_device, whole_numbers
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
@@ -75,6 +75,11 @@ def draw_with_trace(
     of each image's hyperparameters around them, in logits; None for 0. Nothing is copied to the host.
     """
     device, rows = values.device, values.detach()
+    if (drawing := exact_device(device)) != device:
+        widths = None if spread is None else spread.to(drawing)
+        drawn = draw_with_trace(space, rows.to(drawing), batch_size, generator, widths)
+        sample, trace = (_on_device(one, device) for one in drawn)
+        return sample, trace
     columns, walk = space.slot_columns(device), space.walk_slots
     n_walk, n_steps = walk.stop - walk.start, space.max_count
     n_others, (n_numbers, n_other_numbers) = len(space.slots) - n_walk, space.n_uniforms
@@ -120,6 +125,11 @@ def draw_with_trace(
     return sample, SampleTrace(visited, visited & fires, count)
 
 
+def _on_device(tensors: Any, device: torch.device) -> Any:
+    """A copy of a dataclass of tensors on the device."""
+    return replace(tensors, **{name: tensor.to(device) for name, tensor in vars(tensors).items()})
+
+
 def _without(values: Tensor, walk: slice) -> Tensor:
     """Values (..., number of slots) of the slots that are not on the walk."""
     return torch.cat([values[..., : walk.start], values[..., walk.stop :]], dim=-1)
@@ -153,7 +163,11 @@ def apply_operations(
     check_channels(space.operations, images.shape[1])
     if len(sample) != len(images):
         raise SettingsError(f"the draw is for {len(sample)} images, got {len(images)}")
-    steps = space.slot_columns(images.device).operation[sample.slots], sample.magnitudes, sample.positions
+    device = images.device
+    if (applying := exact_device(device)) != device:
+        moved = _on_device(sample, applying), images.to(applying), fill.to(applying)
+        return apply_operations(space, *moved, candidates).to(device)
+    steps = space.slot_columns(device).operation[sample.slots], sample.magnitudes, sample.positions
     return apply_to_images(space.operations, steps, images, fill, candidates or space.steps)
 
 

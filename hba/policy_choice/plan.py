@@ -19,6 +19,7 @@ from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
+from hba.executors.executor import default_jobs
 from hba.models import build_model
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
 from hba.models.timm_networks import TIMM, Start, download_weights
@@ -159,7 +160,7 @@ def planned(
     seen = look(config, data=datasets)
     for line in seen.sentences:
         say(line)
-    n_jobs = jobs or (n_threads if device.type == "cpu" and budget > SERIAL_SECONDS else 1)
+    n_jobs = jobs or (default_jobs(device) if budget > SERIAL_SECONDS else 1)
     may_download = budget > SERIAL_SECONDS
     models: tuple[str, ...] = ()
     if not is_random and "model" not in own:

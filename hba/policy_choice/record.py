@@ -1,6 +1,7 @@
 """auto.json: the plan and the decisions of a run of `hba auto`, as one record that is saved atomically."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any, Self
@@ -150,7 +151,9 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
         return min(self.linear, key=lambda one: one.error_percent, default=None)
 
     def save(self, folder: Path) -> None:
-        write_text(folder / AUTO_NAME, self.model_dump_json(indent=2) + "\n")
+        # Unlike pydantic, json also writes names that are no valid text.
+        content = json.dumps(self.model_dump(), indent=2, default=os.fspath)
+        write_text(folder / AUTO_NAME, content + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:

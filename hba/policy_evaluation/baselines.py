@@ -28,6 +28,7 @@ from hba.schedule.summary import is_of_text, start_logits
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import network_of
+from hba.utils.devices import exact_device
 from hba.utils.seeding import default_generators
 from hba.utils.settings import words
 
@@ -246,7 +247,7 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     with default_generators(train.device):
         functions = copy.deepcopy(augmentation).by_epoch(epochs, train)
         for function in (*functions[:1], *functions[-1:]):
-            found: Any = function(images, torch.Generator(train.device).manual_seed(0))
+            found: Any = function(images, torch.Generator(exact_device(train.device)).manual_seed(0))
             is_batch = isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (before.shape, before.dtype)
             if not (is_batch and torch.equal(images, before) and bool(((found >= 0) & (found <= 1)).all())):
                 raise SettingsError(

@@ -224,7 +224,8 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     """Everything that determines a row's numbers, except images and hardware."""
     # The hash of the images covers the effect of skip_broken.
     config = row.config.model_copy(update={"skip_broken": False})
-    settings = config.model_dump_json(exclude={*FREE_SETTINGS, "first_seed", "data", "device"})
+    # Unlike pydantic, json also writes names that are no valid text.
+    settings = json.dumps(config.model_dump(mode="json", exclude={*FREE_SETTINGS, "first_seed", "data", "device"}))
     network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
     return settings, row.name, row.definition, str(network), str(start)
 

@@ -18,7 +18,6 @@ from hba.executors.executor import (
     ProcessExecutor,
     Shared,
     Tensors,
-    in_shared_memory,
     number_of_jobs,
     packed,
     tensors_of,
@@ -57,11 +56,12 @@ class ForkingTrainer(SearchTrainer):
         super().__init__(context, folder)
         self.executor, self.race, self.task = executor, race, context.task
         data, without_images = self.task.data, replace(self.task, data=None)  # type: ignore[arg-type]
-        tensors = (*tensors_of(data.train), *tensors_of(data.val))
+        # On the CPU, where the first forks put them into shared memory, in which later ones find them.
+        tensors = [one.cpu() for one in (*tensors_of(data.train), *tensors_of(data.val))]
         self.value = replace(context, task=without_images, images_seen=None), data.name, data.class_names
         # Objects that cannot be sent raise an error before the training.
         packed(self.value)
-        self.tensors = in_shared_memory(tensors) if isinstance(executor, ProcessExecutor) else tensors
+        self.tensors = tuple(tensors)
         threads = counted(executor.n_threads, "thread")
         self.notes = (*self.notes, f"Forks run side by side, {executor.n_jobs} at a time, each on {threads}.")
 

@@ -21,6 +21,7 @@ from hba.distributed import collectives
 from hba.distributed.process_info import is_first, single_process, size
 from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
+from hba.executors.executor import default_jobs
 from hba.executors.ray_executor import check_one_way, connected
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
@@ -123,7 +124,7 @@ def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict
     """
     config = SearchConfig.from_preset(given)
     seen, device, n_threads = look(config), find_device(config.device), torch.get_num_threads()
-    n_jobs = n_threads if jobs is None and device.type == "cpu" else jobs or 1
+    n_jobs = jobs or default_jobs(device)
     trainings = trainings_of(config.algorithm, n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
     how = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)

@@ -170,7 +170,7 @@ class SearchTrainer:
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
-        return self.context.task.space.decode(self.state.lam.detach().double()).tolist()
+        return self.context.task.space.decode(self.state.lam.detach().cpu().double()).tolist()
 
     def _count_seconds(self) -> None:
         now = time.monotonic()

@@ -26,6 +26,7 @@ from hba.models.timm_networks import AND_STATISTICS, NOTHING, TIMM, frozen_in_wo
 from hba.schedule.recipes import RECIPES
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import ScheduleAugmentation
+from hba.utils.devices import exact_device
 from hba.utils.graphs import EAGER_RUNS, StepGraphs
 from hba.utils.seeding import default_generators
 from hba.utils.text import counted
@@ -327,7 +328,7 @@ class StepTimer:
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
-        is_on_gpu, generator = self.device.type == "cuda", torch.Generator(self.device)
+        is_on_gpu, generator = self.device.type == "cuda", torch.Generator(exact_device(self.device))
         optimizer = torch.optim.SGD(network.parameters(), 1e-6, momentum=0.9, foreach=True)
         images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
         labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)

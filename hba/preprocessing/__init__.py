@@ -15,7 +15,7 @@ from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import COMMON_CHANNELS, OPERATIONS
 from hba.operations.color import blend, gray, mean_gray
-from hba.utils.devices import device_constant
+from hba.utils.devices import device_constant, exact_device
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class Preprocessing:
 
         Each image has its own draws. Crop and Cutout uncover 0, the mean colour after standardization.
         """
+        device = images.device
+        images = images.to(exact_device(device))
         if self.baseline.random_resized_crop:
             boxes = random_boxes(len(images), images.shape[2], images.shape[3], generator)
             images = resized_crop(images, boxes, self.image_size)
@@ -103,7 +105,7 @@ class Preprocessing:
             images = color_jitter(images, self.baseline.color_jitter, generator)
         if self.baseline.pca_jitter:
             images = pca_jitter(images, self.baseline.pca_jitter, generator)
-        images = self.standardize(images)
+        images = self.standardize(images.to(device))
         if self.baseline.flip:
             flipped = uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
             images = torch.where(flipped, images.flip(3), images)
@@ -124,16 +126,18 @@ def uniform_draws(
     batch: int, shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device, *limits: float
 ) -> Tensor:
     """Draws (B, *shape) from U(0, 1), or between two limits."""
-    return draw_then_shard(
-        batch, lambda n: torch.empty(n, *shape, device=device).uniform_(*limits, generator=generator)
+    drawing = exact_device(device)
+    draws = draw_then_shard(
+        batch, lambda n: torch.empty(n, *shape, device=drawing).uniform_(*limits, generator=generator)
     )
+    return draws.to(device)
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
     """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
     (batch, channels, height, width), device = images.shape, images.device
-    options: Any = {"generator": generator, "device": device}
-    offsets = draw_then_shard(batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1)
+    options: Any = {"generator": generator, "device": generator.device}
+    offsets = draw_then_shard(batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1).to(device)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]
@@ -143,10 +147,11 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
 
 def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
-    batch, channels, height, width = images.shape
+    (batch, channels, height, width), device = images.shape, images.device
+    images = images.to(exact_device(device))
     fraction = images.new_full((batch,), size / min(height, width))
     position = uniform_draws(batch, (2,), generator, images.device)
-    return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position)
+    return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position).to(device)
 
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)

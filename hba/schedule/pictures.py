@@ -16,6 +16,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.config import display_name
+from hba.data.reading import printable
 from hba.operations import Operation
 from hba.operations.apply import fill_for
 from hba.policy.draw import BatchSample, apply_operations
@@ -102,7 +103,7 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     parts += ["one line per copy"] if space.walk else []
     parts += ["bands: one spread to either side"] if schedule.spread.any() else []
     parts += ["regularizers (green) per epoch"] if space.regularizers else []
-    origin = f" searched on {display_name(str(found_on))}" if found_on else ""
+    origin = f" searched on {printable(display_name(str(found_on)))}" if found_on else ""
     figure.suptitle(f"Schedule{origin}: {', '.join(parts)}")
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
 

@@ -21,6 +21,7 @@ from hba.policy.single_image import draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
+from hba.utils.shared_number import SharedNumber
 
 IMAGE_FORMS = (
     "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W, 1) or (H, W, 3), or tensors "
@@ -47,8 +48,8 @@ class FollowsSchedule(nn.Module):
         # schedule is a Schedule, whose module imports this one.
         super().__init__()
         self.schedule = schedule
-        # A row number in shared memory: worker processes hold copies of this object, but see the same number.
-        self._position = torch.full((), schedule.epochs - 1, dtype=torch.float64, device="cpu").share_memory_()
+        # A row number. Worker processes hold copies of this object, but see the same number.
+        self._position = SharedNumber(schedule.epochs - 1)
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
         """Use the schedule's policy for an epoch of a training, counted from 0.
@@ -67,16 +68,16 @@ class FollowsSchedule(nn.Module):
         if length > 1 and not self.schedule.is_stretched:
             text = f"set_epoch(epoch) is right only for a training of {length} epochs, the length of the schedule"
             warnings.warn(f"{text}; call set_epoch(epoch, epochs) with the epochs of your training", stacklevel=2)
-        self._position.fill_(float(epoch))
+        self._position.value = epoch
 
     def set_progress(self, fraction: float) -> None:
         """Use the place at a fraction in [0, 1] of the schedule, with linear interpolation between epochs."""
-        self._position.fill_(self.schedule.position(fraction))
+        self._position.value = self.schedule.position(fraction)
 
     @property
     def position(self) -> float:
         """The current epoch of the schedule, counted from 0; fractional between two epochs."""
-        return float(self._position)
+        return self._position.value
 
     def extra_repr(self) -> str:
         return f"epochs={self.schedule.epochs}, position={self.position:g}"
@@ -84,11 +85,6 @@ class FollowsSchedule(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy that shares the place: set_epoch of one of them moves both."""
         return copy.copy(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        # What is read from a pickle, unlike a worker's copy, gets its own place, which its own workers then share.
-        self._position.share_memory_()
 
 
 class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]

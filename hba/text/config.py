@@ -77,7 +77,7 @@ class TextTrainingConfig(Settings):
     weight_decay: NotNegative = 0.0
     """Weight decay of all weights."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., or auto: a GPU if there is one."""
+    """cpu, cuda, cuda:1, ..., mps (experimental), or auto: a CUDA GPU if there is one."""
 
 
 class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):

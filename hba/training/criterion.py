@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.data.labels import MixedLabels, is_multi_label, mean_over_labels
+from hba.utils.devices import exact_device
 
 
 def loss_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
@@ -49,17 +50,19 @@ def error_share(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     if isinstance(labels, MixedLabels):
         labels = labels.labels
     if is_multi_label(labels):
-        return (1 - mean_average_precision(logits, labels)).float()
+        return (1 - mean_average_precision(logits, labels)).float().to(logits.device)
     return (logits.argmax(1) != labels).float().mean()
 
 
 def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
-    """The mean average precision over the classes that have a positive, a scalar double on the device.
+    """The mean average precision over the classes that have a positive, a scalar double on the exact_device.
 
     scores (N, classes), labels bool (N, classes). The average precision of a class is the mean, over its positives, of
     the precision among all images that score at least as high. So equal scores count together, as in scikit-learn's
     average_precision_score. If no class has a positive, the result is 1.
     """
+    exact = exact_device(scores.device)
+    scores, labels = scores.to(exact), labels.to(exact)
     order = scores.T.contiguous().argsort(dim=1, descending=True)
     descending = -scores.T.gather(1, order)
     is_positive = labels.T.gather(1, order).double()

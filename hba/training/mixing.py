@@ -19,8 +19,9 @@ def mix(images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generat
     1, so standardized images are mixed as images in [0, 1] are.
     """
     own = draw_shares(mixing, images.shape[2], images.shape[3], generator)
-    mixed = _before(images) * (1 - own).to(images.dtype) + images * own.to(images.dtype)
-    return mixed, MixedLabels(labels, _before(labels), own.mean().to(images.dtype))
+    # In two steps, because MPS has no float64.
+    of_image, of_other, of_label = (one.to(images.dtype).to(images.device) for one in (own, 1 - own, own.mean()))
+    return _before(images) * of_other + images * of_image, MixedLabels(labels, _before(labels), of_label)
 
 
 def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Generator) -> Tensor:

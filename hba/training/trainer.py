@@ -89,7 +89,7 @@ def train(
                 # Graphs contain both as numbers, and the function of an earlier epoch.
                 graphs.clear()
             shares = () if mixing is None else dataclasses.astuple(mixing)
-            mixes = torch.tensor(shares, dtype=torch.float64, device=device)
+            mixes = torch.tensor(shares, dtype=torch.float64, device=generator.device)
             step = partial(_step, state, forward, preprocessing, policy.apply, regularize.acts)
             while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
                 graphs.run(policy.apply, step, *stream.next(), regularize.values, mixes, *policy.tensors)

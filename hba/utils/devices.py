@@ -1,4 +1,4 @@
-"""Devices by name, versions and hardware, constants per device, memory errors, and interrupts."""
+"""Devices by name, versions and hardware, constants per device, and memory errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import functools
 import platform
 import re
-import signal
 from collections.abc import Callable, Hashable, Iterator
 from importlib.metadata import PackageNotFoundError, version as installed_version
 from pathlib import Path
@@ -29,9 +28,9 @@ Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
-    """The name; SettingsError if it is not auto, cpu, cuda or cuda:<number>. The device need not exist here."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
-        raise SettingsError(f"device must be auto, cpu, cuda or cuda:<number>, got {name!r}")
+    """The name; SettingsError if it is not auto, cpu, cuda, cuda:<number> or mps. The device need not exist here."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
+        raise SettingsError(f"device must be auto, cpu, cuda, cuda:<number> or mps, got {name!r}")
     return name
 
 
@@ -43,11 +42,20 @@ def find_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(name)
     try:
+        if device.type == "mps" and not torch.backends.mps.is_available():
+            raise RuntimeError("PyTorch finds no GPU of Apple on this machine")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"device {name!r} cannot be used ({reason}); try auto or cpu") from None
     return device
+
+
+def exact_device(device: torch.device) -> torch.device:
+    """Where random numbers are drawn and images augmented: the device itself; for mps, without float64, the CPU."""
+    import torch
+
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 @contextlib.contextmanager
@@ -157,16 +165,3 @@ def version_of(package: str) -> str | None:
         return installed_version(package)
     except PackageNotFoundError:
         return None
-
-
-@contextlib.contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Processes that start in this context never get Ctrl-C. This one gets it at the end, and must end the others."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -79,8 +79,8 @@ def open_regular(path: Path) -> BinaryIO:
 
 def read_text(path: Path) -> str:
     """Read UTF-8 text, with line ends as \\n, without a byte order mark. Raises OSError or UnicodeDecodeError."""
-    with open_regular(path) as file:
-        return io.TextIOWrapper(file, "utf-8-sig").read()
+    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
+        return text.read()
 
 
 def reason_of(error: Exception) -> str:

@@ -4,7 +4,7 @@ import functools
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TextIO, TypeVar, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -23,12 +23,12 @@ class ProgressBar:
 
     def __init__(self) -> None:
         console = Console(stderr=True)
-        self.visible = console.is_jupyter or (sys.stderr.isatty() and not console.is_dumb_terminal)
+        self.visible = console.is_jupyter or (_is_terminal(sys.stderr) and not console.is_dumb_terminal)
         bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=None), TaskProgressColumn()
         speed = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
         # What is printed into a file must not appear beside the bar instead.
-        is_terminal = sys.stdout.isatty()
-        self._progress = Progress(*bar, *speed, console=console, transient=True, redirect_stdout=is_terminal)
+        redirects = _is_terminal(sys.stdout)
+        self._progress = Progress(*bar, *speed, console=console, transient=True, redirect_stdout=redirects)
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
         self._unit, self._per_step = "", 1
 
@@ -65,6 +65,11 @@ class ProgressBar:
         self.advance_to(done)
         if done == total:
             self._progress.update(self._task, visible=False)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; it is None where a program has none."""
+    return stream is not None and stream.isatty()
 
 
 def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from hba.utils.devices import exact_device
+
 
 def derived_seed(seed: int, purpose: str) -> int:
     """A seed for one purpose, independent of the seeds for all others."""
@@ -16,8 +18,8 @@ def derived_seed(seed: int, purpose: str) -> int:
 
 
 def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Generator:
-    """A generator on the device for one purpose."""
-    return torch.Generator(device).manual_seed(derived_seed(seed, purpose))
+    """A generator for one purpose, on the device where random numbers are drawn for this one."""
+    return torch.Generator(exact_device(device)).manual_seed(derived_seed(seed, purpose))
 
 
 def default_generator_of(device: torch.device) -> torch.Generator:
@@ -34,12 +36,16 @@ def default_generators(device: torch.device, seed: int | None = None) -> Iterato
 
     The generators of other GPUs, which torch.manual_seed would seed too, are not touched.
     """
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), contextlib.ExitStack() as stack:
+        if device.type == "mps":
+            stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
         if seed is not None:
             torch.default_generator.manual_seed(seed)
             if device.type == "cuda":
                 with torch.cuda.device(device):
                     torch.cuda.manual_seed(seed)
+            elif device.type == "mps":
+                torch.mps.manual_seed(seed)
         yield
 
 
@@ -48,6 +54,8 @@ def default_generator_state(device: torch.device) -> dict[str, Any]:
     state = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        state["mps"] = torch.mps.get_rng_state()
     return state
 
 
@@ -55,3 +63,5 @@ def restore_default_generators(state: dict[str, Any], device: torch.device) -> N
     torch.set_rng_state(state["cpu"].cpu())
     if device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"].cpu(), device)
+    elif device.type == "mps" and "mps" in state:
+        torch.mps.set_rng_state(state["mps"].cpu())

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,28 @@ def test_every_public_name_is_found() -> None:
         assert getattr(hba, name) is not None
     with pytest.raises(AttributeError, match="serch"):
         _ = hba.serch  # type: ignore[attr-defined]
+
+
+def run_in_a_shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of a shell, which knows the program `hba`."""
+    variables = {**os.environ, **environment, "PYTHON": sys.executable}
+    shell = ["bash", "-c", f'hba() {{ "$PYTHON" -m hba "$@"; }}; {command}']
+    return subprocess.run(shell, env=variables, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell of POSIX")
+def test_commands_need_no_standard_streams(tmp_path: Path) -> None:
+    for closed in ("operations >&- 2>&-", "policies <&- >/dev/null", "operations 2>&1 | head -n 1 >/dev/null"):
+        done = run_in_a_shell(f"set -o pipefail; hba {closed}", tmp_path)
+        assert done.returncode == 0
+        assert done.stderr == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell of POSIX")
+def test_variables_of_a_notebook_change_nothing(tmp_path: Path) -> None:
+    """Jupyter sets them for a program that writes into a pipe, too."""
+    backend = "module://not_installed.backend_inline"
+    done = run_in_a_shell("hba show digits --out picture.png", tmp_path, MPLBACKEND=backend, FORCE_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "picture.png").stat().st_size > 0
+    assert "\x1b" not in done.stdout

@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,25 @@ def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
     passes(BatchStream(data, 6, seed=0), 5)
     data.mean_color()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs limits of POSIX")
+def test_images_come_through_pipes_where_shared_memory_is_too_small(tmp_path: Path) -> None:
+    import resource
+
+    data, memory = streamed(write_folder(tmp_path, 10)), kept(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    batches = data.once(6)
+    # A limit of files is one of shared memory, too. The processes, which start with the first batch, inherit it.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6 * 3 * SIZE * SIZE - 1, before[1]))
+    try:
+        with pytest.raises(RuntimeError):
+            torch.zeros(6, 3, SIZE, SIZE, dtype=torch.uint8).share_memory_()
+        read = [next(batches)[0]]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    read += [images for images, _ in batches]
+    assert torch.equal(torch.cat(read), memory.images)
 
 
 # What decides about streaming.

@@ -217,6 +217,13 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
     assert {len(row.seeds) for row in found.results.rows} == {1}
 
 
+def test_the_record_of_a_run_keeps_names_that_are_no_text(run: hba.AutoResult, tmp_path: Path) -> None:
+    changes = {"data": "/images\udcff", "counts": {"caf\udce9": 2}, "settings": {"data_root": "\udcff"}}
+    record = run.record.model_copy(update=changes)
+    record.save(tmp_path)
+    assert AutoRecord.read(tmp_path) == record
+
+
 def test_a_run_without_a_plan_begins_again(images: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError):
         hba.auto(out=tmp_path / "run", resume=True)

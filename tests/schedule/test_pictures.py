@@ -139,3 +139,10 @@ def test_copies_show_operations_as_without_regularizers() -> None:
     schedules = (both(), both().without_regularizers())
     (one,), (other,) = (list(augmented_copies(each, [image], epoch=2, n_copies=9, seed=3)) for each in schedules)
     assert all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
+
+
+def test_the_data_of_a_schedule_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    schedule = inverting(0.5)
+    named = Schedule(schedule.space, schedule.values, provenance={"dataset": "/caf\udce9"})
+    draw_schedule(named, tmp_path / "schedule.png")
+    assert picture(tmp_path / "schedule.png").width > 0

@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -286,11 +286,29 @@ class Dimmed(Dataset[tuple[float, int]]):
         return factor_in_use(self.transform), os.getpid()
 
 
+@pytest.fixture
+def sharing_strategy() -> Iterator[Callable[[str], None]]:
+    before = torch.multiprocessing.get_sharing_strategy()
+    yield torch.multiprocessing.set_sharing_strategy
+    torch.multiprocessing.set_sharing_strategy(before)
+
+
 @pytest.mark.parametrize(
-    ("context", "duplicate"),
-    [("fork", copy.copy), ("fork", pickled), pytest.param("spawn", copy.copy, marks=pytest.mark.slow)],
+    ("context", "strategy", "duplicate"),
+    [
+        ("fork", "file_descriptor", copy.copy),
+        ("fork", "file_system", pickled),
+        ("forkserver", "file_system", copy.copy),
+        pytest.param("spawn", "file_descriptor", copy.copy, marks=pytest.mark.slow),
+    ],
 )
-def test_the_place_reaches_persistent_workers(context: str, duplicate: Callable[[Any], Any]) -> None:
+def test_the_place_reaches_persistent_workers(
+    context: str,
+    strategy: str,
+    duplicate: Callable[[Any], Any],
+    sharing_strategy: Callable[[str], None],
+) -> None:
+    sharing_strategy(strategy)
     transform = duplicate(PolicyTransform(dimming(0.2, 0.9, 0.4)))
     loader = DataLoader(
         Dimmed(transform), batch_size=1, num_workers=2, persistent_workers=True, multiprocessing_context=context

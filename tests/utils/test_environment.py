@@ -37,7 +37,8 @@ def test_the_environment_is_that_which_computes(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_device_is_found_by_name_or_refused() -> None:
     assert find_device("cpu") == CPU
-    for name in ("tpu-9", "meta", "gpu", "cuda:99"):
+    missing = () if torch.backends.mps.is_available() else ("mps",)
+    for name in ("tpu-9", "meta", "gpu", "cuda:99", "mps:0", *missing):
         with pytest.raises(SettingsError, match=name):
             find_device(name)
 

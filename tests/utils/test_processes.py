@@ -1,0 +1,45 @@
+"""Processes on machines with a long TMPDIR, and without shared memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+
+BIND = """
+from multiprocessing.connection import Listener
+from hba.utils.processes import obstacle
+assert obstacle() is None, obstacle()
+Listener(family="AF_UNIX").close()
+"""
+NO_FILES = """
+import resource
+# Nothing can be written into a file, and shared memory consists of files.
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from hba.errors import SettingsError
+from hba.utils.processes import check_can_start
+from hba.utils.shared_number import SharedNumber
+number = SharedNumber(2)
+number.value = 0.5
+assert number.value == 0.5
+try:
+    check_can_start("use jobs=1")
+except SettingsError as error:
+    assert "/dev/shm" in str(error) and "jobs=1" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_sockets_of_processes_fit_with_a_long_tmpdir(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 60) / ("d" * 60)
+    folder.mkdir(parents=True)
+    subprocess.run([sys.executable, "-c", BIND], env={**os.environ, "TMPDIR": str(folder)}, check=True)
+    assert not [*folder.iterdir()]
+
+
+def test_without_shared_memory_numbers_work_and_processes_are_refused() -> None:
+    subprocess.run([sys.executable, "-c", NO_FILES], check=True)
