@@ -9,10 +9,17 @@ from torch import Tensor, nn
 from hba.errors import SettingsError
 from hba.operations.apply import Candidates, fill_for
 from hba.operations.operation import check_images
-from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.draw import (
+    BatchSample,
+    apply_operations,
+    draw_with_trace,
+    mean_probabilities,
+    move_masks,
+)
 from hba.policy.space import SearchSpace
 from hba.utils.devices import usual_types
 from hba.utils.graphs import CudaRecorder, StepGraphs, may_record
+from hba.utils.settings import number
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
@@ -47,6 +54,9 @@ class Policy(nn.Module):
     colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
     been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program. On a
     GPU, a call without a generator runs as a CUDA graph from its fourth batch of a size on.
+
+    With `masks` (B, H, W) or (B, N, H, W) of any dtype, a call returns images and masks, moved
+    by the same draw. mask_fill: the value of pixels of masks that operations uncover.
     """
 
     values: Tensor
@@ -54,7 +64,12 @@ class Policy(nn.Module):
     _means: Tensor | None
 
     def __init__(
-        self, space: SearchSpace, values: Tensor, fill: tuple[float, ...] = (0.5,), spread: Tensor | None = None
+        self,
+        space: SearchSpace,
+        values: Tensor,
+        fill: tuple[float, ...] = (0.5,),
+        spread: Tensor | None = None,
+        mask_fill: float = 0,
     ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
@@ -63,6 +78,7 @@ class Policy(nn.Module):
             raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
+        self.mask_fill = number("mask_fill", mask_fill)
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
         means = None if around is None else mean_probabilities(space, values, around)
@@ -89,12 +105,33 @@ class Policy(nn.Module):
             check_range(images, self._checked)
         return apply_operations(self.space, sample, images, fill_for(images, self.fill), candidates)
 
-    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def replay_masks(self, masks: Tensor, sample: BatchSample) -> Tensor:
+        """Move masks (B, H, W) or (B, N, H, W) by a sample, as `replay` moves the images.
+
+        Raises SettingsError for other shapes and for a dtype that cannot hold mask_fill,
+        and TypeError if an operation, such as Elastic, does not say where pixels move.
+        """
+        if masks.ndim not in (3, 4) or len(masks) != len(sample):
+            rule = f"masks must be of shape (B, H, W) or (B, N, H, W) with B {len(sample)}"
+            raise SettingsError(f"{rule}, got {tuple(masks.shape)}")
+        planes = masks[:, None] if masks.ndim == 3 else masks
+        return move_masks(self.space, sample, planes, self.mask_fill).view(masks.shape)
+
+    def forward(
+        self, images: Tensor, generator: torch.Generator | None = None, masks: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         def augmented(images: Tensor) -> Tensor:
             return self.replay(images, self.draw(len(images), generator), self.candidates)
 
         # A compiler cannot enter the context.
         with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
+            if masks is not None:
+                if masks.shape[-2:] != images.shape[-2:]:
+                    rule = "masks must be as high and wide as the images"
+                    raise SettingsError(f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}")
+                sample = self.draw(len(images), generator)
+                moved = self.replay_masks(masks, sample)
+                return self.replay(images, sample, self.candidates), moved
             if generator is not None or not may_record(images):
                 return augmented(images)
             if images.device not in self._graphs:
