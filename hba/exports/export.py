@@ -141,5 +141,5 @@ def _imported(text: str) -> set[str]:
 
 def _is_installed(name: str) -> bool:
     """Whether a module lies where PyTorch, torchvision or hba's other libraries are installed."""
-    folders = {str(Path(library.__file__).parents[1]) for library in (torch, torchvision, numpy, PIL)}
+    folders = {str(Path(str(library.__file__)).parents[1]) for library in (torch, torchvision, numpy, PIL)}
     return PathFinder.find_spec(name, sorted(folders)) is not None

@@ -137,8 +137,8 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(dtype: 
     expected = TF.affine(mask, 0.0, [-5, 0], 1.0, [0.0, 0.0], fill=255)
     assert torch.equal(moved(mask, [shift], 255), expected)
     for name, uniforms in (("Rotate", ()), ("Perspective", (0.9,) * 8), ("Elastic", (0.3,))):
-        operation = {**OPERATIONS, **STAGED}[name]
-        one = OpSample(operation, operation.magnitude_range[1], uniforms)
+        largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
+        one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
         black, filled = moved(mask, [one]), moved(mask, [one], 255)
         assert filled.dtype == dtype
         assert torch.equal(filled == 255, black == 0), name
@@ -155,7 +155,8 @@ def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
             schedule.transform(mask_fill=wrong)(image, tv_tensors.Mask(mask))
         with pytest.raises(SettingsError, match="mask_fill"):
             schedule.policy(0, mask_fill=wrong)(image[None], masks=mask[None])
-    for no_number in ("255", True, math.nan):
+    no_numbers: tuple[Any, ...] = ("255", True, math.nan)
+    for no_number in no_numbers:
         with pytest.raises(SettingsError, match="mask_fill"):
             schedule.transform(mask_fill=no_number)
     schedule.transform(mask_fill=-100)(image, tv_tensors.Mask(mask.long()))
