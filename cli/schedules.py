@@ -132,6 +132,9 @@ def _some_of(folder: Path) -> list[Path]:
 @click.option("--epoch", type=int, help="Write only the policy of this epoch, counted from 1.")
 @click.option("--average", is_flag=True, help="Write only the mean policy of all epochs.")
 @click.option("--without", metavar="NAMES", help="Operations outside the walk to leave out: Perspective,Elastic.")
+@click.option(
+    "--mask-fill", type=float, default=0, help="Value of uncovered pixels of masks, such as 255. [default: 0]"
+)
 @path_option(
     "--check",
     "check_on",
@@ -146,6 +149,7 @@ def export(
     epoch: int | None,
     average: bool,
     without: str | None,
+    mask_fill: float,
     check_on: tuple[Path, ...],
 ) -> None:
     """Write SCHEDULE for another library, as a file that does not need hba.
@@ -177,7 +181,7 @@ def export(
     if out.exists() and source.exists() and out.samefile(source):
         raise SettingsError(f"--out must be another file than the schedule, {source}")
     images = [TF.to_pil_image(pixels) for pixels in read_some(files_of(check_on), loaded)] if check_on else []
-    text = hba.export(loaded, to, out)
+    text = hba.export(loaded, to, out, mask_fill=mask_fill)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:
         say(f"Left out: {left_out(loaded.space)}")

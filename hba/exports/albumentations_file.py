@@ -22,7 +22,7 @@ from scipy.stats import norm
 
 from hba.errors import HbaWarning
 from hba.exports.albumentations_stages import Transform, color_of, jitter, transform, transforms_up_to
-from hba.exports.python_file import builtin_operations
+from hba.exports.python_file import builtin_operations, generated_note
 from hba.operations import Operation
 from hba.operations.operation import WALK
 from hba.policy.draw import draw_steps
@@ -96,8 +96,11 @@ def transform_of(operation: Operation, magnitude: float, fill: Sequence[float]) 
             return transform("CoarseDropout", num_holes_range=[1, 1], fill=color, **sides)
 
 
-def albumentations_file(schedule: Schedule) -> str:
-    """The pipeline's JSON, of the last epoch. SettingsError for your own operations, and those it cannot express."""
+def albumentations_file(schedule: Schedule, mask_fill: float = 0) -> str:
+    """The pipeline's JSON, of the last epoch. SettingsError for your own operations, and those it cannot express.
+
+    mask_fill: the value of pixels of masks that operations uncover.
+    """
     row = row_of(schedule)
     builtin_operations(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
@@ -111,7 +114,22 @@ def albumentations_file(schedule: Schedule) -> str:
     alone = [_one_of(one, chance) for one, chance in zip(leaves, row.probabilities, strict=True)]
     before, after = alone[: row.walk.start], alone[row.walk.stop :]
     augment = list(itertools.chain(GUARDS, *before, augment, *after))
-    return json.dumps({"__version__": FORMAT, "transform": transform("Compose", transforms=augment, p=1.0)}) + "\n"
+    pipeline = transform("Compose", transforms=augment, p=1.0)
+    content = {
+        "__generated__": generated_note(schedule),
+        "__version__": FORMAT,
+        "transform": _with_mask_fill(pipeline, mask_fill),
+    }
+    return json.dumps(content) + "\n"
+
+
+def _with_mask_fill(one: Transform, mask_fill: float) -> Transform:
+    """The transform, or the transforms inside, with this value where they uncover a mask."""
+    if one["__class_fullname__"] == "Affine":
+        return {**one, "fill_mask": mask_fill}
+    if "transforms" not in one:
+        return one
+    return {**one, "transforms": [_with_mask_fill(inner, mask_fill) for inner in one["transforms"]]}
 
 
 def _one_of(leaves: list[tuple[Transform, float]], chance: float, then: Sequence[Transform] = ()) -> list[Transform]:

@@ -22,8 +22,41 @@ N_AREAS, N_RATIOS, N_GAMMAS = 5, 3, 4
 """Numbers of equally likely transforms for an area, the ratio of its sides, and an exponent."""
 
 
+RENAMED = {
+    "brightness": "brightness_range",
+    "contrast": "contrast_range",
+    "saturation": "saturation_range",
+    "hue": "hue_range",
+    "alpha": "alpha_range",
+    "lightness": "lightness_range",
+    "blur_limit": "blur_range",
+    "sigma_limit": "sigma_range",
+    "gamma_limit": "gamma_range",
+}
+"""Arguments of albumentations, and their names in AlbumentationsX."""
+EXPLICIT: Mapping[str, Transform] = {
+    "Affine": {"keep_ratio": False},
+    "GaussNoise": {"per_channel": True},
+}
+"""Arguments whose defaults differ between albumentations and AlbumentationsX."""
+
+
 def transform(name: str, **arguments: Any) -> Transform:
-    return {"__class_fullname__": name, **arguments}
+    """A transform that means the same in albumentations and AlbumentationsX.
+
+    A renamed argument has both names, and each library ignores the other one with a
+    warning. Where no argument is renamed, loading is strict: an argument that another
+    version does not know is an error.
+    """
+    renamed = {RENAMED[key]: arguments[key] for key in arguments if key in RENAMED}
+    is_strict = bool(arguments) and not renamed and "transforms" not in arguments
+    return {
+        "__class_fullname__": name,
+        **EXPLICIT.get(name, {}),
+        **arguments,
+        **renamed,
+        **({"strict": True} if is_strict else {}),
+    }
 
 
 def jitter(**changed: list[float]) -> Transform:
@@ -107,7 +140,7 @@ _UP_TO: Mapping[str, Callable[[float, Any, Any], list[Transform]]] = {
     "Saturation": lambda largest, *_: [jitter(saturation=[max(0.0, 1 - largest), 1 + largest])],
     "Gamma": _gammas,
     "Gray": lambda *_: [transform("ToGray", num_output_channels=3, method="weighted_average")],
-    "Blur": lambda largest, _, side: [transform("GaussianBlur", blur_limit=0, sigma_limit=[0.0, largest * side])],
+    "Blur": lambda largest, _, side: [transform("GaussianBlur", blur_limit=[0, 0], sigma_limit=[0.0, largest * side])],
     "Noise": lambda largest, *_: [transform("GaussNoise", std_range=[0.0, largest], mean_range=[0.0, 0.0])],
     "Jpeg": lambda lowest, *_: [transform("ImageCompression", quality_range=[round(lowest), 100])],
     "Erase": _erase,

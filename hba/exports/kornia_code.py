@@ -1,7 +1,8 @@
 """The code of an exported file for kornia, which needs kornia and PyTorch, but not hba.
 
 hba/exports/python_file.py writes the source of this module's names into the file, beside the functions on batches of
-hba/operations. So it must also write everything that they use. OPERATIONS, TABLES and FILL are defined in the file.
+hba/operations. So it must also write everything that they use. OPERATIONS, TABLES, FILL and MASK_FILL are defined
+in the file.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hba.exports.torchvision_code import Place, Tables
-from hba.operations.geometric import Maps, affine_maps, warp
+from hba.operations.geometric import Maps, affine_maps, fits_dtype, warp
 from hba.policy.single_image import PlainRow
 from hba.utils.devices import usual_types
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: Tables
     FILL: Mapping[int, tuple[float, ...]]
+    MASK_FILL: float
 
 
 class Operation(NamedTuple):
@@ -90,7 +92,8 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
     """Augments batches by the policy of the current place in the schedule.
 
     Takes images (B, C, H, W), float in [0, 1], C 1 or 3, on any device; place it before the normalisation. In kornia's
-    AugmentationSequential, masks, boxes and keypoints move along with their image; masks are 0 in uncovered areas.
+    AugmentationSequential, masks, boxes and keypoints move along with their image; masks have mask_fill in uncovered
+    areas.
     Without same_on_batch, every image gets a draw of its own, by torch's default generator.
     """
 
@@ -101,9 +104,11 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         fill: Mapping[int, tuple[float, ...]],
         same_on_batch: bool = False,
         keepdim: bool = False,
+        mask_fill: float = 0,
     ) -> None:
         super().__init__(p=1.0, same_on_batch=same_on_batch, keepdim=keepdim)
         self.begin(operations, tables, fill)
+        self.mask_fill = mask_fill
         self._is_checked = False
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
 
@@ -149,7 +154,10 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return self._augmented(images, params, fill, moves_only=False).to(input.dtype)
 
     def apply_transform_mask(self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        return self._augmented(self._movable(input), params, input.new_zeros(input.shape[1]), moves_only=True)
+        if not fits_dtype(self.mask_fill, input.dtype):
+            raise ValueError(f"mask_fill must be a value of the masks' dtype, {input.dtype}, got {self.mask_fill}")
+        fill = input.new_full((input.shape[1],), self.mask_fill)
+        return self._augmented(self._movable(input), params, fill, moves_only=True)
 
     def _movable(self, annotations: Any, *_: Any, **__: Any) -> Any:
         """Return masks, boxes or keypoints unchanged; TypeError if an operation does not say where they move."""
@@ -194,6 +202,10 @@ def matrices(maps: Maps, interpolation: str | None) -> Tensor:
     return torch.stack([a, b, c, d, e, f, zero, zero, one], dim=1).view(-1, 3, 3)
 
 
-def policy(same_on_batch: bool = False, keepdim: bool = False) -> SchedulePolicy:
-    """The schedule as an augmentation of kornia, in its last epoch until you call set_epoch or set_progress."""
-    return SchedulePolicy(OPERATIONS, TABLES, FILL, same_on_batch, keepdim)  # noqa: F821
+def policy(same_on_batch: bool = False, keepdim: bool = False, mask_fill: float | None = None) -> SchedulePolicy:
+    """The schedule as an augmentation of kornia, in its last epoch until you call set_epoch or set_progress.
+
+    mask_fill: the value of pixels of masks that operations uncover; None is MASK_FILL.
+    """
+    fill_of_masks = MASK_FILL if mask_fill is None else mask_fill  # noqa: F821
+    return SchedulePolicy(OPERATIONS, TABLES, FILL, same_on_batch, keepdim, fill_of_masks)  # noqa: F821

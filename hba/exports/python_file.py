@@ -23,27 +23,32 @@ from hba.operations.on_pil import Enhancer
 from hba.operations.operation import MIXING
 from hba.operations.registration import function_path
 from hba.policy import single_image
+from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
 from hba.utils import devices, shared_number
 
 OWN = "own_"
 """Before the names of functions of your own in a file."""
-FILE = '''"""Data augmentation: {epochs}, {n} operations.{found}
+FILE = '''# {generated}
+# The next lines exclude generated code from your checks.
+# fmt: off
+# isort: skip_file
+# ruff: noqa: PGH004
+# ruff: noqa
+# flake8: noqa
+# pylint: skip-file
+# mypy: ignore-errors
+"""Data augmentation: {epochs}, {n} operations.
 {left}
 {usage}
-{mixing}
-hba {version} wrote it (hba export); export the schedule again rather than edit it.
-"""
-
-# ruff: noqa: E501
+{mixing}"""
 
 from __future__ import annotations
 
 {code}
 
 
-# fmt: off
 {numbers}'''
 ON_IMAGES_USAGE = """\
     from {module} import transform
@@ -64,8 +69,24 @@ ON_BATCHES_USAGE = """\
 It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{own}."""
 
 
-def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) -> str:
-    """The text of the file, for kornia if on_batches. module: its name. SettingsError for operations of your own."""
+def generated_note(schedule: Schedule) -> str:
+    """The line of a generated file that says so, with what it was generated from."""
+    known = [str(schedule.provenance[key]) for key in ("algorithm", "dataset") if key in schedule.provenance]
+    if RECIPE in schedule.provenance:
+        origin = f"the recipe {schedule.provenance[RECIPE]}"
+    elif "algorithm" in schedule.provenance:
+        origin = f"a schedule found by {' on '.join(map(display_name, known))}"
+    else:
+        origin = "a schedule"
+    note = f"by hba {devices.VERSION} from {_harmless(origin)}"
+    return f"@generated {note}; do not edit it, export the schedule again"
+
+
+def python_file(schedule: Schedule, module: str, mask_fill: float = 0, *, on_batches: bool = False) -> str:
+    """The text of the file, for kornia if on_batches. SettingsError for operations of your own.
+
+    module: its name. mask_fill: the value of pixels of masks that operations uncover.
+    """
     left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule, or_importable=True)
@@ -80,22 +101,20 @@ def python_file(schedule: Schedule, module: str, *, on_batches: bool = False) ->
     fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
     rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
+    if on_batches:
+        numbers = f"{numbers}MASK_FILL = {mask_fill}\n"
     own = {one.function.__name__: one.function.__module__ for one in operations if function_path(one) is not None}
     code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own)
     needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
-    # A recipe of `hba auto` has a dataset, but no search found it.
-    known = [name for name in ("algorithm", "dataset") if {"algorithm", name} <= schedule.provenance.keys()]
-    origin = [display_name(str(schedule.provenance[name])) for name in known]
     return FILE.format(
+        generated=generated_note(schedule),
         epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
         n=len(operations),
-        found=f" It was found by {_harmless(' on '.join(origin))}." if origin else "",
         left=left,
         usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
             module=module, needs=needs, own=f" but {', '.join(sorted({*own.values()}))}" if own else ""
         ),
         mixing=mixing_usage(schedule),
-        version=devices.VERSION,
         code=code,
         numbers=numbers,
     )

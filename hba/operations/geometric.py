@@ -184,6 +184,19 @@ def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) ->
     return _nearest(images, maps.fixed_point, fill)
 
 
+def fits_dtype(value: float, dtype: torch.dtype) -> bool:
+    """Whether a tensor of this dtype can hold the value; a fill of masks must."""
+    import torch
+
+    if dtype == torch.bool:
+        return value in (0, 1)
+    if dtype.is_floating_point:
+        limits = torch.finfo(dtype)
+        return limits.min <= value <= limits.max
+    whole = torch.iinfo(dtype)
+    return whole.min <= value <= whole.max and value == int(value)
+
+
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     """Use the input pixel that contains the centre of each output pixel.
 

@@ -18,7 +18,8 @@ from torch.nn.functional import pad
 from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels
-from hba.operations.apply import Candidates
+from hba.operations.apply import Candidates, maps_of_steps
+from hba.operations.geometric import Maps, fits_dtype, warp
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import device_constant, exact_device, whole_numbers
@@ -169,6 +170,38 @@ def apply_operations(
         return apply_operations(space, *moved, candidates).to(device)
     steps = space.slot_columns(device).operation[sample.slots], sample.magnitudes, sample.positions
     return apply_to_images(space.operations, steps, images, fill, candidates or space.steps)
+
+
+def move_masks(space: SearchSpace, sample: BatchSample, masks: Tensor, mask_fill: float) -> Tensor:
+    """Move masks (B, N, H, W) of any dtype as the sample moves the pixels of its images.
+
+    Masks take the nearest pixel, and mask_fill where the image is uncovered. TypeError if
+    an operation of the space does not say where pixels move.
+    """
+    unknown = [
+        one.name for one in space.operations if one.moves_pixels is None or (one.moves_pixels and not one.interpolation)
+    ]
+    if unknown:
+        names = ", ".join(unknown)
+        raise TypeError(f"only images can go through {names}; leave them out by schedule.without(...)")
+    check_mask_fill(mask_fill, masks.dtype)
+    if not masks.numel():
+        return masks.clone()
+    chosen = space.slot_columns(masks.device).operation[sample.slots]
+    height, width = masks.shape[2:]
+    maps = maps_of_steps(space.operations, chosen, sample.magnitudes, sample.positions, height, width)
+    fill = masks.new_full((masks.shape[1],), mask_fill)
+    for step in range(sample.slots.shape[1]):
+        of_step = Maps(maps.exact[:, step], maps.fixed_point[:, step])
+        masks = warp(masks, of_step, fill, "nearest")
+    return masks
+
+
+def check_mask_fill(mask_fill: float, dtype: torch.dtype) -> None:
+    """SettingsError if masks of this dtype cannot hold the value of uncovered pixels."""
+    if not fits_dtype(mask_fill, dtype):
+        name = str(dtype).removeprefix("torch.")
+        raise SettingsError(f"mask_fill must be a value of the masks' dtype, {name}, got {mask_fill}")
 
 
 def mean_probabilities(space: SearchSpace, values: Tensor, spread: Tensor | None) -> Tensor:

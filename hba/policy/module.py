@@ -11,11 +11,18 @@ from torch import Tensor, nn
 from hba.errors import SettingsError
 from hba.operations.apply import Candidates, fill_for
 from hba.operations.operation import check_images
-from hba.policy.draw import BatchSample, apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.draw import (
+    BatchSample,
+    apply_operations,
+    draw_with_trace,
+    mean_probabilities,
+    move_masks,
+)
 from hba.policy.space import SearchSpace
 from hba.utils.devices import usual_types
 from hba.utils.graphs import CudaRecorder, StepGraphs, may_record
 from hba.utils.seeding import default_generator_of
+from hba.utils.settings import number
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
@@ -59,6 +66,8 @@ class Policy(nn.Module):
     colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
     been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
 
+    With `masks` (B, H, W) or (B, N, H, W) of any dtype, a call returns images and masks, moved
+    by the same draw. mask_fill: the value of pixels of masks that operations uncover.
     compiled: apply drawn operations by a program of torch.compile. The draw stays the same. The first call takes up to
     two minutes; floats are the same to rounding, and uint8 images are not PIL's.
     graph: on a GPU, run calls without a generator as CUDA graphs from the sixth batch of a size on, for the first
@@ -76,6 +85,7 @@ class Policy(nn.Module):
         values: Tensor,
         fill: tuple[float, ...] = (0.5,),
         spread: Tensor | None = None,
+        mask_fill: float = 0,
         *,
         graph: bool = False,
         compiled: bool = False,
@@ -87,6 +97,7 @@ class Policy(nn.Module):
             raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
         self.space = space
         self.fill = fill
+        self.mask_fill = number("mask_fill", mask_fill)
         self.graph, self.compiled = graph, compiled
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
@@ -116,12 +127,33 @@ class Policy(nn.Module):
         apply = compiled_application() if is_program else apply_operations
         return apply(self.space, sample, images, fill_for(images, self.fill), candidates)
 
-    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def replay_masks(self, masks: Tensor, sample: BatchSample) -> Tensor:
+        """Move masks (B, H, W) or (B, N, H, W) by a sample, as `replay` moves the images.
+
+        Raises SettingsError for other shapes and for a dtype that cannot hold mask_fill,
+        and TypeError if an operation, such as Elastic, does not say where pixels move.
+        """
+        if masks.ndim not in (3, 4) or len(masks) != len(sample):
+            rule = f"masks must be of shape (B, H, W) or (B, N, H, W) with B {len(sample)}"
+            raise SettingsError(f"{rule}, got {tuple(masks.shape)}")
+        planes = masks[:, None] if masks.ndim == 3 else masks
+        return move_masks(self.space, sample, planes, self.mask_fill).view(masks.shape)
+
+    def forward(
+        self, images: Tensor, generator: torch.Generator | None = None, masks: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         def augmented(images: Tensor) -> Tensor:
             return self.replay(images, self.draw(len(images), generator), self.candidates)
 
         # A compiler cannot enter the context.
         with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
+            if masks is not None:
+                if masks.shape[-2:] != images.shape[-2:]:
+                    rule = "masks must be as high and wide as the images"
+                    raise SettingsError(f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}")
+                sample = self.draw(len(images), generator)
+                moved = self.replay_masks(masks, sample)
+                return self.replay(images, sample, self.candidates), moved
             if not self.graph or generator is not None or images.requires_grad or not may_record(images):
                 return augmented(images)
             # A graph reads values where they were when it was recorded.

@@ -6,7 +6,6 @@ Convention:
     Annotations use the inverse.
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.operations import Operation
 from hba.operations.distortion import elastic, elastic_displacement, perspective, perspective_points
 from hba.operations.geometric import Maps, affine_maps, warp
+from hba.policy.draw import check_mask_fill
 from hba.policy.single_image import OpSample
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
@@ -40,21 +40,28 @@ def unmovable(operations: Iterable[Operation]) -> list[str]:
     ]
 
 
-def moved(annotation: Any, drawn: Sequence[OpSample]) -> Any:
+def moved(annotation: Any, drawn: Sequence[OpSample], mask_fill: float = 0) -> Any:
     """Apply the operations drawn for an image to its annotation; return one of the same type, dtype and shape.
 
-    Masks take the nearest pixel, and 0 outside the image. A box becomes the smallest one around its moved corners,
-    clamped to the image as in torchvision, which raises ValueError for rotated boxes. After Elastic, boxes and
-    keypoints are only approximate, as in torchvision.
+    Masks take the nearest pixel, and mask_fill outside the image. A box becomes the smallest
+    one around its moved corners, clamped to the image as in torchvision, which raises
+    ValueError for rotated boxes. After Elastic, boxes and keypoints are only approximate, as
+    in torchvision. Raises SettingsError if a mask cannot hold mask_fill.
     """
+    if isinstance(annotation, tv_tensors.Mask):
+        check_mask_fill(mask_fill, annotation.dtype)
     moves = [one for one in drawn if one.operation.moves_pixels]
     for has_map, group in itertools.groupby(moves, lambda one: one.operation.interpolation is not None):
         steps = [*group]
-        annotation = _mapped(annotation, steps) if has_map else functools.reduce(_distorted, steps, annotation)
+        if has_map:
+            annotation = _mapped(annotation, steps, mask_fill)
+            continue
+        for step in steps:
+            annotation = _distorted(annotation, step, mask_fill)
     return annotation
 
 
-def _distorted(annotation: Any, one: OpSample) -> Any:
+def _distorted(annotation: Any, one: OpSample, mask_fill: float) -> Any:
     """The annotation after Perspective or Elastic, moved by torchvision."""
     magnitude = torch.tensor([one.magnitude], dtype=torch.float64)
     uniforms = torch.tensor([one.position[: one.operation.n_uniforms]])
@@ -63,9 +70,9 @@ def _distorted(annotation: Any, one: OpSample) -> Any:
         return annotation
     if one.operation.function is perspective:
         start, end = perspective_points(magnitude, uniforms, height, width)
-        return TF.perspective(annotation, start[0].tolist(), end[0].tolist(), InterpolationMode.NEAREST, fill=0)
+        return TF.perspective(annotation, start[0].tolist(), end[0].tolist(), InterpolationMode.NEAREST, fill=mask_fill)
     displacement = elastic_displacement(magnitude, uniforms, height, width)
-    return TF.elastic(annotation, displacement, InterpolationMode.NEAREST, fill=0)
+    return TF.elastic(annotation, displacement, InterpolationMode.NEAREST, fill=mask_fill)
 
 
 def _size_of(annotation: Any) -> Size:
@@ -73,7 +80,7 @@ def _size_of(annotation: Any) -> Size:
     return tuple(annotation.shape[-2:] if is_mask else annotation.canvas_size)
 
 
-def _mapped(annotation: Any, moves: Sequence[OpSample]) -> Any:
+def _mapped(annotation: Any, moves: Sequence[OpSample], mask_fill: float) -> Any:
     """The annotation after operations with affine maps, one after the other."""
     is_mask = isinstance(annotation, tv_tensors.Mask)
     size = _size_of(annotation)
@@ -82,9 +89,10 @@ def _mapped(annotation: Any, moves: Sequence[OpSample]) -> Any:
     given = annotation.as_subclass(Tensor)
     if is_mask:
         result = given.reshape(1, -1, *size)
+        fill = result.new_full((result.shape[1],), mask_fill)
         for one in moves:
             maps = Maps(*(part.to(given.device) for part in _maps(one, size)))
-            result = warp(result, maps, result.new_zeros(result.shape[1]), "nearest")
+            result = warp(result, maps, fill, "nearest")
         return tv_tensors.wrap(result.reshape(given.shape), like=annotation)
     whole = torch.eye(3, dtype=torch.float64)
     for one in moves:

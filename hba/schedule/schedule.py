@@ -129,15 +129,16 @@ class Schedule:
         """A schedule whose provenance says from which epochs of this one it was made."""
         return Schedule(self.space, values, self.fill, {**self.provenance, "rows": rows}, spread=spread)
 
-    def policy(self, epoch: int, *, graph: bool = False, compiled: bool = False) -> Policy:
+    def policy(self, epoch: int, mask_fill: float = 0, *, graph: bool = False, compiled: bool = False) -> Policy:
         """The policy of an epoch, counted from 0. Like `transform`, it has only the operations.
 
+        mask_fill: the value of pixels of masks that operations uncover.
         graph, compiled: as Policy takes them, for speed on a GPU.
         """
         epoch, policy = self._checked(epoch), self._operations_alone()
         with usual_types():
             values, spread = (torch.tensor(rows[epoch], dtype=torch.float32) for rows in (policy.values, policy.spread))
-            found = Policy(policy.space, values, self.fill, spread, graph=graph, compiled=compiled)
+            found = Policy(policy.space, values, self.fill, spread, mask_fill, graph=graph, compiled=compiled)
         found.candidates = policy.space.candidates(policy.values)
         return found
 
@@ -181,12 +182,13 @@ class Schedule:
             raise ScheduleError(f"epoch must lie in [0, {self.epochs - 1}], got {epoch}")
         return epoch
 
-    def transform(self) -> PolicyTransform:
+    def transform(self, mask_fill: float = 0) -> PolicyTransform:
         """The operations as a torchvision v2 transform; see PolicyTransform. Raises ScheduleError without operations.
 
-        A warning names the regularizers; `schedule.without_regularizers().transform()` does not warn.
+        mask_fill: the value of pixels of masks that operations uncover. A warning names the regularizers;
+        `schedule.without_regularizers().transform()` does not warn.
         """
-        return PolicyTransform(self._operations_alone())
+        return PolicyTransform(self._operations_alone(), mask_fill)
 
     def batch_transform(self, n_classes: int) -> BatchTransform:
         """Mixup and CutMix of the schedule, for batches of images and labels. n_classes: the number of classes."""

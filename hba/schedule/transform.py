@@ -20,7 +20,7 @@ from hba.policy.module import check_range
 from hba.policy.single_image import draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.devices import usual_types
-from hba.utils.settings import whole_number
+from hba.utils.settings import number, whole_number
 from hba.utils.shared_number import SharedNumber
 
 IMAGE_FORMS = (
@@ -105,6 +105,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     several tv_tensors.Image are accepted; they get the same draw.
 
     tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move like its pixels (hba/schedule/annotations.py).
+    mask_fill: the value of pixels of a mask that are uncovered, 0 by default. SettingsError if a mask cannot hold it.
     All frames of a tv_tensors.Video get one draw. Raises TypeError for annotations if an operation lacks moves_pixels.
 
     set_epoch and set_progress choose the place, at first the last epoch, for DataLoader workers too, even persistent.
@@ -114,8 +115,9 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
 
     _transformed_types = (PIL.Image.Image, *IMAGE_TENSORS, *ANNOTATIONS, _is_image_array, _is_plain_tensor)
 
-    def __init__(self, schedule: Any) -> None:
+    def __init__(self, schedule: Any, mask_fill: float = 0) -> None:
         super().__init__(schedule)
+        self.mask_fill = number("mask_fill", mask_fill)
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
         self._checked: set[torch.device] = set()
 
@@ -156,7 +158,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if isinstance(inpt, ANNOTATIONS):
-            return moved(inpt, params["one_draw"])
+            return moved(inpt, params["one_draw"], self.mask_fill)
         if isinstance(inpt, Tensor):
             images = _to_batch(inpt)
             fill = fill_for(images, self.schedule.fill)

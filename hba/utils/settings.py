@@ -1,5 +1,7 @@
 """Settings classes, and messages of one line about the first wrong setting."""
 
+import math
+import numbers
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,6 +76,15 @@ def whole_number(name: str, given: Any) -> int:
     except TypeError:
         pass
     raise SettingsError(f"{name} must be a whole number, got {given!r}")
+
+
+def number(name: str, given: Any) -> float:
+    """A finite Python or NumPy number, as int if it is whole; SettingsError for others."""
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if not (is_number and math.isfinite(given)):
+        raise SettingsError(f"{name} must be a finite number, got {given!r}")
+    value = float(given)
+    return int(value) if value.is_integer() else value
 
 
 COLOR_RULE = "must be numbers in [0, 1], one for all channels or one for each"

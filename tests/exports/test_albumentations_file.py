@@ -1,12 +1,15 @@
 """A pipeline of albumentations: how often slots fire, one after the other, is hba's; and its own library reads it."""
 
 import dataclasses
+import inspect
 import itertools
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydantic
 import pytest
 import torch
 from documents import blocks_of, text_of
@@ -149,3 +152,66 @@ def test_workers_and_epochs_draw_differently_as_the_documents_say(is_persistent:
     loader = DataLoader(Images(policy), batch_size=16, worker_init_fn=names["seed_worker"], **options)
     batches = [batch.numpy().tobytes() for _ in range(3) for batch in loader]
     assert len({*batches}) == 12, "no batch is that of another worker or epoch"
+
+
+def substitute(albumentations: Any, name: str, arguments: dict[str, str]) -> Any:
+    """A class as AlbumentationsX has it: with other names of its arguments, by their names in albumentations."""
+    original = getattr(albumentations, name)
+    defaults = {one: inspect.signature(original).parameters[other].default for one, other in arguments.items()}
+    fields: dict[str, Any] = {one: (Any, ...) for one in arguments}
+
+    def make(self: Any, **given: Any) -> None:
+        p = given.pop("p")
+        original.__init__(self, **{arguments[one]: value for one, value in given.items()}, p=p)
+
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for one, default in {**defaults, "p": 0.5}.items():
+        parameters.append(inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default))
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    schema = pydantic.create_model("InitSchema", __base__=albumentations.BasicTransform.InitSchema, **fields)
+    return type(original)(f"{name}Renamed", (original,), {"__init__": make, "InitSchema": schema})
+
+
+def test_a_library_with_renamed_arguments_augments_the_same_or_refuses(monkeypatch: Any, tmp_path: Path) -> None:
+    albumentations = pytest.importorskip("albumentations")
+    registry = albumentations.core.serialization.SERIALIZABLE_REGISTRY
+    renamed = {
+        "ColorJitter": {f"{one}_range": one for one in ("brightness", "contrast", "saturation", "hue")},
+        "Sharpen": {"alpha_range": "alpha", "lightness_range": "lightness", "method": "method"},
+        "GaussianBlur": {"blur_range": "blur_limit", "sigma_range": "sigma_limit"},
+        "RandomGamma": {"gamma_range": "gamma_limit"},
+    }
+    file = tmp_path / "policy.json"
+    policies = [schedule_of("hba", "magnitudes"), schedule_of("stages").without("Perspective", "Elastic", "Blur")]
+    for policy in policies:
+        hba.export(policy.averaged(), "albumentations", file)
+        results = []
+        for is_renamed in (False, True):
+            with monkeypatch.context() as patch:
+                for name, arguments in renamed.items() if is_renamed else ():
+                    patch.setitem(registry, name, substitute(albumentations, name, arguments))
+                pipeline = albumentations.load(file)
+            pipeline.set_random_state(np.random.default_rng(0), random.Random(0))
+            results.append([pipeline(image=np.array(pictures()[0]))["image"].tobytes() for _ in range(100)])
+        assert results[0] == results[1]
+        affine = substitute(albumentations, "Affine", {"angle": "rotate"})
+        with monkeypatch.context() as patch:
+            patch.setitem(registry, "Affine", affine)
+            with pytest.raises(ValueError, match="AffineRenamed"):
+                albumentations.load(file)
+
+
+def test_pixels_of_masks_that_are_uncovered_have_the_given_value(tmp_path: Path) -> None:
+    """Others are those of a mask with zeros; erased areas keep their classes."""
+    albumentations = pytest.importorskip("albumentations")
+    schedule = hba.load_policy("overhead").averaged()
+    masks = []
+    for mask_fill in (0, 255):
+        file = tmp_path / f"{mask_fill}.json"
+        hba.export(schedule, "albumentations", file, mask_fill=mask_fill)
+        pipeline = albumentations.load(file)
+        pipeline.set_random_state(np.random.default_rng(0), random.Random(0))
+        image, mask = np.zeros((32, 32, 3), np.uint8), np.full((32, 32), 7, np.uint8)
+        masks.append(np.stack([pipeline(image=image, mask=mask)["mask"] for _ in range(50)]))
+    assert {*np.unique(masks[1])} == {7, 255}
+    assert np.array_equal(masks[1] == 255, masks[0] == 0)

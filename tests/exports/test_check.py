@@ -3,6 +3,9 @@
 import ast
 import dataclasses
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from exported import pictures, schedule_of
@@ -97,3 +100,31 @@ def test_no_path_of_the_machine_is_in_a_file() -> None:
         assert "home" not in text
         assert "animals" in text or to == "albumentations"
         assert to != "json" or json.loads(text)["provenance"]["images_seen"] == seen
+
+
+@pytest.mark.parametrize("to", ["torchvision", "kornia"])
+def test_a_file_says_that_it_is_generated_and_passes_a_user_s_strict_checks(to: str, tmp_path: Path) -> None:
+    file = tmp_path / "augment.py"
+    head = hba.export(schedule_of("stages"), to, file).splitlines()[0]
+    assert "@generated" in head
+    assert hba.__version__ in head
+    for check_of in (["check", "--select", "ALL"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *check_of, "--isolated", "--no-cache", str(file)]
+        subprocess.run(command, check=True, capture_output=True)
+    assert "@generated" in hba.export("overhead", "albumentations")[:40]
+
+
+@pytest.mark.parametrize("name", ["torch", "kornia", "PIL", "copy", "random", "sympy", "class", "my-policy"])
+def test_a_file_that_would_hide_a_module_is_refused(name: str, tmp_path: Path) -> None:
+    """Of Python, or of a library, also one that only PyTorch needs; and names that cannot be imported."""
+    for to in ("torchvision", "kornia"):
+        with pytest.raises(SettingsError, match=name):
+            hba.export("overhead", to, tmp_path / f"{name}.py")
+    assert not [*tmp_path.iterdir()]
+    hba.export("overhead", "json", tmp_path / f"{name}.json")
+
+
+def test_masks_are_for_files_that_move_them() -> None:
+    for to in ("torchvision", "json"):
+        with pytest.raises(SettingsError, match="mask_fill"):
+            hba.export("overhead", to, mask_fill=255)

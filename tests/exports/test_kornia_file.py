@@ -98,6 +98,23 @@ def test_masks_keep_their_colours_and_labels() -> None:
     assert not torch.equal(found, labels)
 
 
+def test_uncovered_pixels_of_masks_have_the_given_value() -> None:
+    """By the file, or by the argument of policy(); others are those of a mask with zeros."""
+    schedule = moving(search_space(operations=["TranslateX", "Rotate"]), 1.0)
+    labels = torch.randint(1, 5, (32, 1, HEIGHT, WIDTH)).float()
+    in_file = module_of(hba.export(schedule, "kornia", mask_fill=255)).policy()
+    found = []
+    for policy in (exported(schedule), exported(schedule, mask_fill=255), in_file):
+        augment = AugmentationSequential(policy, data_keys=["input", "mask"])
+        found.append(augmented(lambda given, augment=augment: augment(given, labels)[1], images(), 0))
+    black, by_argument, by_file = found
+    assert (black == 0).any()
+    assert torch.equal(by_argument, torch.where(black == 0, 255.0, black))
+    assert torch.equal(by_file, by_argument)
+    with pytest.raises(ValueError, match="mask_fill"):
+        exported(schedule, mask_fill=1e39).apply_transform_mask(labels, {})
+
+
 @pytest.mark.skipif(not KEYPOINTS, reason="torchvision has keypoints since 0.23")
 def test_keypoints_move_as_those_of_hba_s_transform() -> None:
     """kornia counts places from the centre of the first pixel, torchvision from its corner."""

@@ -14,6 +14,7 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
 
 import hba
+from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation
 from hba.packed import apply_to_all, apply_to_pil
 from hba.policy.single_image import OpSample
@@ -125,6 +126,67 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
         found = moved(mask, what)
         assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
         assert torch.equal(found.as_subclass(Tensor), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32])
+@pytest.mark.parametrize("shape", [SIZE, (2, *SIZE)])
+def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(dtype: torch.dtype, shape: Any) -> None:
+    """A shift by whole pixels, and a distortion; what is not uncovered is the same with every fill."""
+    mask = tv_tensors.Mask(torch.randint(1, 20, shape).to(dtype))
+    shift = OpSample(OPERATIONS["TranslateX"], 5 / SIZE[1], ())
+    expected = TF.affine(mask, 0.0, [-5, 0], 1.0, [0.0, 0.0], fill=255)
+    assert torch.equal(moved(mask, [shift], 255), expected)
+    for name, uniforms in (("Rotate", ()), ("Perspective", (0.9,) * 8), ("Elastic", (0.3,))):
+        largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
+        one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
+        black, filled = moved(mask, [one]), moved(mask, [one], 255)
+        assert filled.dtype == dtype
+        assert torch.equal(filled == 255, black == 0), name
+        assert torch.equal(filled[filled != 255], black[black != 0]), name
+    cutout = OpSample(OPERATIONS["Cutout"], 0.2, (0.5, 0.5))
+    assert torch.equal(moved(mask, [cutout], 255), mask)
+
+
+def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
+    schedule = geometric_schedule()
+    image, mask = torch.zeros(3, *SIZE, dtype=torch.uint8), torch.zeros(SIZE, dtype=torch.uint8)
+    for wrong in (256, -1, 0.5):
+        with pytest.raises(SettingsError, match="mask_fill"):
+            schedule.transform(mask_fill=wrong)(image, tv_tensors.Mask(mask))
+        with pytest.raises(SettingsError, match="mask_fill"):
+            schedule.policy(0, mask_fill=wrong)(image[None], masks=mask[None])
+    no_numbers: tuple[Any, ...] = ("255", True, math.nan)
+    for no_number in no_numbers:
+        with pytest.raises(SettingsError, match="mask_fill"):
+            schedule.transform(mask_fill=no_number)
+    schedule.transform(mask_fill=-100)(image, tv_tensors.Mask(mask.long()))
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -> None:
+    """Each mask as `moved` moves it by the draw of its image; without a move, it stays."""
+    schedule = geometric_schedule(interpolation)
+    policy = schedule.policy(0, mask_fill=255)
+    images = torch.rand(8, 3, *SIZE)
+    masks = torch.randint(0, 20, (8, *SIZE))
+    generator = torch.Generator().manual_seed(0)
+    sample = policy.draw(8, generator)
+    generator.manual_seed(0)
+    new_images, new_masks = policy(images, generator, masks=masks)
+    assert torch.equal(new_images, policy.replay(images, sample))
+    by_slot = [slot.operation for slot in schedule.space.slots]
+    for number, mask in enumerate(masks):
+        rows = zip(sample.slots[number], sample.magnitudes[number], sample.positions[number], strict=True)
+        steps = [OpSample(by_slot[slot], float(size), tuple(at.tolist())) for slot, size, at in rows if slot >= 0]
+        expected = moved(tv_tensors.Mask(mask), steps, 255).as_subclass(Tensor)
+        assert torch.equal(new_masks[number], expected)
+    assert torch.equal(policy.replay_masks(masks[:, None], sample)[:, 0], new_masks)
+    for wrong in (masks[:4], masks[0]):
+        with pytest.raises(SettingsError, match="shape"):
+            policy.replay_masks(wrong, sample)
+    elastic = Schedule(SearchSpace((STAGED["Elastic"],), count_probabilities=(1.0,)), np.array([[1.0, 0.1]]))
+    with pytest.raises(TypeError, match="Elastic"):
+        elastic.policy(0)(images, masks=masks)
 
 
 def geometric_schedule(interpolation: str = "nearest") -> Schedule:
