@@ -24,12 +24,22 @@ import hba
 from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
+from hba.utils import devices
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For comparisons of several steps, which carry the rounding of single precision far."""
+    monkeypatch.setattr(devices, "PRECISION", "float64")
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture
