@@ -26,9 +26,7 @@ runpy.run_module("hba", run_name="__main__")
 def test_a_checkout_finds_its_schedules_and_its_commands() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     library, commands, schedules, version = done.stdout.splitlines()
     assert Path(library) == CHECKOUT / "hba" / "__init__.py"
