@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Several processes share the cores; threads that spin while they wait would take them from the others. PyTorch reads it
@@ -25,6 +26,12 @@ from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
 from hba.utils import devices
+
+# The same examples everywhere, however long they take.
+hypothesis.settings.register_profile(
+    "hba", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("hba")
 
 
 @pytest.fixture(autouse=True, scope="session")
