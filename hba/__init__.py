@@ -8,6 +8,7 @@ does. Otherwise, PyTorch's threads spin while they wait for each other, and a se
 slower than with threads that yield their core.
 """
 
+import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,7 @@ _NAMES = {
 }
 __version__ = VERSION
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
-_FOLDERS = [file.parent.name for file in Path(__file__).parent.glob("*/__init__.py")]
+_FOLDERS = [name for _, name, is_package in pkgutil.iter_modules(__path__) if is_package]
 
 # An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first if it is started there,
 # has them beside this folder.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Several processes share the cores; threads that spin while they wait would take them from the others. PyTorch reads it
@@ -24,12 +25,28 @@ import hba
 from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
+from hba.utils import devices
+
+# The same examples everywhere, however long they take.
+hypothesis.settings.register_profile(
+    "hba", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("hba")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For comparisons of several steps, which carry the rounding of single precision far."""
+    monkeypatch.setattr(devices, "PRECISION", "float64")
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture

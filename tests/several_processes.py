@@ -27,7 +27,7 @@ from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
 from hba.utils import devices
 
-SECONDS_AT_MOST = 300
+SECONDS_AT_MOST = 1200
 """For the work of one process."""
 Work = Callable[[], Any]
 Found = dict[str, Tensor]

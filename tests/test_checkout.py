@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import hba
@@ -27,20 +26,10 @@ runpy.run_module("hba", run_name="__main__")
 def test_a_checkout_finds_its_schedules_and_its_commands() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     library, commands, schedules, version = done.stdout.splitlines()
     assert Path(library) == CHECKOUT / "hba" / "__init__.py"
     assert Path(commands) == CHECKOUT / "cli" / "__init__.py"
     assert schedules == f"{hba.load_policy('digits').epochs} {sorted(p.stem for p in CHECKOUT.glob('policies/*.json'))}"
     assert version == f"hba, version {hba.__version__}"
-
-
-def test_every_folder_of_the_library_is_installed_and_the_version_is_written_down_once() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
-    found = {".".join(path.parent.relative_to(CHECKOUT).parts) for path in (CHECKOUT / "hba").rglob("__init__.py")}
-    assert {*project["tool"]["setuptools"]["packages"]} == {*found, "hba.cli", "hba.policies"}
-    assert "version" not in project["project"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hba.utils.devices.VERSION"}

@@ -169,7 +169,7 @@ class Race(Algorithm):
             raise SettingsError(f"race plans its learning rate: learning_rate_schedule must not be {PLATEAU}")
 
     def sigma_now(self, state: Any) -> Tensor:
-        return LOOKAHEAD.sigma * state.moves.float()
+        return LOOKAHEAD.sigma * state.moves
 
     def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
         """The epochs of look-ahead, with its first repeated for the epochs before it. Only the last epoch until
@@ -203,7 +203,8 @@ class Race(Algorithm):
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
         learner, of_trunk = (NetworkModel.of(task, network) for network in own)
         trunk = Trunk(of_trunk, task.train_stream(), task.generator(), default_generator_state(task.device))
-        lam = space.encode(row_of(space, [WALK_GROUP], task.config.start)).float().to(task.device)
+        lam = space.encode(row_of(space, [WALK_GROUP], task.config.start))
+        lam = lam.to(task.device, torch.get_default_dtype())
         state = RaceState.of(
             task,
             lam,
@@ -259,7 +260,7 @@ class Race(Algorithm):
         if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
         # A blocking copy would wait for the device.
-        row = state.rows[leg].float().to(task.device, non_blocking=True)
+        row = state.rows[leg].to(task.device, torch.get_default_dtype(), non_blocking=True)
         key = "leg", leg, task.candidates
         state.graphs.run(key, partial(self.train_step, task, state), row, *state.train_stream.next())
         state.learner.schedule.step()

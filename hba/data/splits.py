@@ -136,9 +136,11 @@ def keep_classes(source: Source, listed_in: str) -> Source:
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
     shipped = shipped_class_lists()
-    path = Path(str(files("hba.data") / (listed_in + ENDING))) if listed_in in shipped else Path(listed_in)
     try:
-        text = read_text(path)
+        if listed_in in shipped:
+            text = files("hba.data").joinpath(listed_in + ENDING).read_text("utf-8")
+        else:
+            text = read_text(Path(listed_in))
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give a text file or one of: {', '.join(shipped)}"
         raise DataError(f"cannot read the list of classes {listed_in} ({reason_of(error)}); {remedy}") from None

@@ -160,7 +160,7 @@ def _source(code: str, modules: Sequence[ModuleType], own: Mapping[str, str]) ->
     imports = {f"{OWN}{name}": f"from {module} import {name} as {OWN}{name}" for name, module in own.items()}
     definitions: dict[str, str] = {}
     for module in modules:
-        text = inspect.getsource(module)
+        text = _text_of(module)
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith("hba."):
                 imports |= {
@@ -183,6 +183,14 @@ def _source(code: str, modules: Sequence[ModuleType], own: Mapping[str, str]) ->
         new = {name for one in new & definitions.keys() for name in _names(definitions[one])}
     lines = sorted({line for name, line in imports.items() if name in used})
     return "\n\n\n".join(["\n".join(lines), *(text for name, text in definitions.items() if name in used)])
+
+
+def _text_of(module: ModuleType) -> str:
+    try:
+        return inspect.getsource(module)
+    except OSError:
+        lacks = "a Python file needs the source files of hba, which this installation lacks"
+        raise SettingsError(f"{lacks}; install hba with its .py files, or export --to json") from None
 
 
 def _names(code: str) -> set[str]:

@@ -3,6 +3,7 @@
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,8 @@ def page_of(run: Run) -> str:
     # Importing it takes a while.
     import jinja2
 
-    folder = Path(__file__).parent
+    folder = files("hba.report")
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -84,7 +84,7 @@ def page_of(run: Run) -> str:
     schedule, search, results = run.schedule, run.search, run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
-    page = environment.get_template("report.html.j2").render(
+    page = environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8")).render(
         **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind]},
         answer=sentences,
         details=details,
@@ -99,7 +99,7 @@ def page_of(run: Run) -> str:
         has_legs=bool(leg_ends(origin)),
         commands=list(_commands(run)),
         made=list(_made(run)),
-        style=(folder / "page.css").read_text(encoding="utf-8"),
+        style=folder.joinpath("page.css").read_text("utf-8"),
         version=VERSION,
     )
     # File names may contain bytes that are no text, which the page shows as \udcff.

@@ -43,7 +43,9 @@ def lazy_names(
 
 
 def import_extra(module: str, extra: str, what: str) -> ModuleType:
-    """Import an optional module; SettingsError says that `what` needs it and how to install it."""
+    """Import an optional module of an extra, a key of EXTRAS. SettingsError says that `what` needs it and how to
+    install it.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -54,4 +56,5 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
 
 
 def install(extra: str) -> str:
-    return f"pip install 'hba-augment[{extra}]'"
+    """The command that installs an extra's packages, from any folder."""
+    return f"pip install {' '.join(EXTRAS[extra])}"

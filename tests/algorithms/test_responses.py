@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -47,12 +46,8 @@ class Linear(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _double() -> Any:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
+def _seeded(double_precision: None) -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
 
 
 def hyper_of(model: nn.Module, center: Tensor | None = None) -> HyperNetwork:

@@ -11,7 +11,7 @@ from hba.data.pool import FileItems, Pool, Source
 from hba.data.splits import Splits, split, take_training
 from hba.errors import DataError
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=60)
 COUNTS = st.lists(st.integers(3, 40), min_size=1, max_size=8)
 SEEDS = st.integers(0, 2**32 - 1)
 

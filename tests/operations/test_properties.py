@@ -22,7 +22,7 @@ any_seed = st.integers(0, 2**32 - 1)
 any_float = st.sampled_from((torch.float32, torch.float64, torch.float16))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.sampled_from(WITH_MAGNITUDE), any_size, any_channels, any_seed, any_float)
 def test_the_identity_magnitude_changes_no_8_bit_image(
     operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype
@@ -35,7 +35,7 @@ def test_the_identity_magnitude_changes_no_8_bit_image(
     assert torch.equal(changed, images)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.sampled_from((*ALL, *BILINEAR)), any_size, any_channels, any_seed, any_float)
 def test_results_are_like_the_images_which_stay_as_they_are(
     operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype

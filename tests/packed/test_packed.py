@@ -199,7 +199,7 @@ def test_threads_share_the_images_and_a_forked_process_has_its_own(monkeypatch: 
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_augment_in_a_child, args=(images, there))
     child.start()
-    assert here.poll(120)
+    assert here.poll(1200)
     np.testing.assert_array_equal(here.recv(), expected.numpy())
     child.join()
 

@@ -95,7 +95,7 @@ def test_the_start_is_95_percent_low_and_infinite_logits_are_the_end_points() ->
             assert torch.equal(space.encode(low), -infinite)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(-15, 15), min_size=54, max_size=54), st.sampled_from(["hba", "pba"]))
 def test_decode_is_low_plus_range_times_sigmoid_and_encode_undoes_it(logits: list[float], name: str) -> None:
     space = SPACES[name]

@@ -1,11 +1,13 @@
 """The choice of network, image size and epochs by the time of a training."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from hba.data.look import Look
 from hba.errors import SettingsError
@@ -147,10 +149,15 @@ def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.Mon
         fine_tuned(monkeypatch, 1.0)
 
 
-def test_steps_of_a_larger_network_are_timed_as_longer() -> None:
+def test_steps_of_a_larger_network_are_timed_as_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that counts floating-point operations."""
+    counter = FlopCounterMode(display=False)
+    clock = SimpleNamespace(perf_counter=counter.get_total_flops)
+    monkeypatch.setattr("hba.policy_search.training_size.time", clock)
     timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
     layer = nn.Linear(3 * 32 * 32, 2)
     own, before = nn.Sequential(nn.Flatten(), layer), layer.weight.detach().clone()
-    assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(Rung("own", 32)) > 0
+    with counter:
+        assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(Rung("own", 32)) > 0
+        assert timer.seconds(Rung("wrn-16-2", 32)) > timer.seconds(Rung("wrn-10-1", 16)) > 0
     assert torch.equal(layer.weight, before)
-    assert timer.seconds(Rung("wrn-16-2", 32)) > timer.seconds(Rung("wrn-10-1", 16)) > 0

@@ -139,10 +139,8 @@ def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> Non
         target=search_to_the_end, args=(tmp_path / "run", settings)
     )
     process.start()
-    deadline = time.monotonic() + 120
     while not (tmp_path / "run" / "policy.json").exists():
         assert process.exitcode is None
-        assert time.monotonic() < deadline
         time.sleep(0.002)
     os.kill(process.pid or 0, signal.SIGKILL)
     process.join()

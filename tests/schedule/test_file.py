@@ -186,7 +186,7 @@ def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
             Schedule.load(path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=schedule_texts())
 def test_any_schedule_file_is_read_or_refused_in_one_line(text: str, tmp_path: Path) -> None:
     check_schedule(text, tmp_path)

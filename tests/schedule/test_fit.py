@@ -42,7 +42,7 @@ pairs = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(pairs, min_size=8, max_size=30))
 def test_rates_and_numbers_are_met_by_lists_of_pairs(policy: list[SubPolicy]) -> None:
     of_slots, numbers = wanted_of(policy)
@@ -64,7 +64,7 @@ def test_known_fits() -> None:
     assert fitted(of_slots, numbers[: len(of_slots)]).error == 0.5
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6),
     st.sampled_from([(0.0, 30.0), (255.0, 0.0), (0.1, 1.9)]),

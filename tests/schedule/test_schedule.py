@@ -33,7 +33,7 @@ def interpolated(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(positions, np.arange(len(values)), column) for column in values.T], axis=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(2, 90), st.floats(0, 1))
 def test_rows_in_between_are_numpys_linear_interpolation(epochs: int, new_epochs: int, fraction: float) -> None:
     schedule = random_schedule(epochs)
