@@ -101,11 +101,13 @@ def used(place: Path, run: Path, folder: Path) -> list[str]:
     return last.split()
 
 
+@pytest.mark.slow
 def test_a_wheel_is_used_as_it_is_in_a_zip_file(wheel: Path, searched: Path, tmp_path: Path) -> None:
     (n_characters,) = used(wheel, searched, tmp_path)
     assert int(n_characters) == len(hba.export("digits", "torchvision"))
 
 
+@pytest.mark.slow
 def test_without_source_files_only_exports_of_them_are_refused(wheel: Path, searched: Path, tmp_path: Path) -> None:
     compiled = tmp_path / "compiled"
     with zipfile.ZipFile(wheel) as archive:

@@ -11,9 +11,11 @@ RUNS_CODE = {
     *("yaml.load", "yaml.unsafe_load", "torch.jit.load", "eval", "exec", "os.system"),
     *("torch.hub.load", "pandas.read_pickle", "pd.read_pickle", "dill.load", "dill.loads"),
 }
-ALLOWED = {*((file, "pickle.loads") for file in ("executor.py", "ray_executor.py", "forks.py")), ("check.py", "exec")}
-"""A task that this process's own parent has packed, through a pipe or a Ray cluster, which runs what it is sent; and
-code that hba itself has just written, with nothing in it of a schedule's words but letters, digits and .,:/()-.
+FROM_OWN_PROCESSES = ("executor.py", "ray_executor.py", "forks.py", "loader.py")
+ALLOWED = {*((file, "pickle.loads") for file in FROM_OWN_PROCESSES), ("check.py", "exec")}
+"""A task that this process's own parent has packed, or a batch from a process that it has started, through a pipe or a
+Ray cluster, which runs what it is sent; and code that hba itself has just written, with nothing in it of a schedule's
+words but letters, digits and .,:/()-.
 """
 
 

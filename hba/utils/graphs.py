@@ -192,8 +192,11 @@ class StepGraphs:
 
         key: names the step, and everything besides the inputs that decides what it computes.
         """
+        if self.recorder is None:
+            self.n_eager += 1
+            return step(*inputs)
         key = key, tuple((tensor.shape, tensor.dtype) for tensor in inputs)
-        if self.recorder is None or (key not in self.recordings and len(self.recordings) >= self.most_recordings):
+        if key not in self.recordings and len(self.recordings) >= self.most_recordings:
             self.n_eager += 1
             return step(*inputs)
         recording = self.recordings.setdefault(key, Recording())

@@ -122,14 +122,16 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
 def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: Any) -> hba.AutoResult:
     """A run that chooses between a network from random weights and the installed one."""
     train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
-    how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 400.0, "jobs": 1}
+    how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 200.0, "jobs": 1}
+    how |= given
     with mock.patch.multiple(training_size, MOST_SECONDS=0.2, SMALL=("wrn-10-1",)):
-        return hba.auto((train, test), out=folder, callback=callback, **how, **given)
+        return hba.auto((train, test), out=folder, callback=callback, **how)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
-    return short_run(tmp_path_factory.mktemp("auto") / "run")
+    # Long enough for network.onnx.
+    return short_run(tmp_path_factory.mktemp("auto") / "run", budget_seconds=400.0)
 
 
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:

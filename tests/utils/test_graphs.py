@@ -60,7 +60,10 @@ def fixed_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fixed_shapes")
-@each("algorithm", ["lookahead", "stn", "joint", "fixed-noise"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["lookahead", *(pytest.param(name, marks=pytest.mark.slow) for name in ("stn", "joint", "fixed-noise"))],
+)
 def test_recorded_steps_of_a_search_do_what_eager_ones_do(algorithm: str) -> None:
     (task, eager), (_, recorded) = (begun(algorithm=algorithm, learning_rate_schedule="constant") for _ in range(2))
     recorded.graphs = tracing_graphs(recorded, recorded.generator)
@@ -142,6 +145,7 @@ def test_recorded_steps_of_a_training_do_what_eager_ones_do_while_policy_and_lea
     assert held_at_the_end == [False]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fixed_shapes")
 def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """By this clock, a step takes a second, and one as a graph a tenth of it."""
