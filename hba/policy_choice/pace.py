@@ -1,6 +1,7 @@
 """Notices early that trainings take longer than planned, so that the rest of a run can be planned again."""
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ WATCHED_SHARE = 0.2
 """Share of the first trainings after which their time is known well enough."""
 WATCHED_SECONDS = 2.0
 """Least time for that, in seconds."""
+SECONDS_OF_START = 10.0
+"""The same if several trainings run at a time, whose processes take seconds to start."""
 TOLERATED = 1.1
 """How many times the time that is left the trainings may take."""
 
@@ -40,21 +43,22 @@ class Pace:
     seconds_left: float
     following: float
     clock: Callable[[], float] = time.monotonic
-    n_done: int = field(default=0, init=False)
-    began: float = field(default=0.0, init=False)
+    times: list[float] = field(default_factory=list, init=False)
 
     def step_done(self) -> None:
         """Count a step. Raises TooSlow while the first trainings run, if they are too slow."""
-        if self.n_done == 0:
-            # The start of processes is not a part of the first step.
-            self.began = self.clock()
-        self.n_done += 1
+        now = self.clock()
+        self.times.append(now)
         n_parallel = min(self.n_jobs, self.n_trainings)
-        share = self.n_done * self.n_trainings / (n_parallel * max(1, self.n_steps))
-        seconds = self.clock() - self.began
-        if not WATCHED_SHARE <= share < 1 or seconds < WATCHED_SECONDS:
+        share = len(self.times) * self.n_trainings / (n_parallel * max(1, self.n_steps))
+        least = WATCHED_SECONDS if n_parallel == 1 else SECONDS_OF_START
+        if not WATCHED_SHARE <= share < 1 or now - self.times[0] < least:
             return
-        of_training = seconds / share
+        # In the first half of this time, some of the processes may not have started.
+        middle = (self.times[0] + now) / 2
+        n_steps = len(self.times) - bisect_right(self.times, middle)
+        seconds_of_step = (now - middle) * n_parallel / n_steps
+        of_training = seconds_of_step * self.n_steps / self.n_trainings
         needed = of_training * (rounds(self.n_trainings, self.n_jobs) + self.following)
         if needed > TOLERATED * self.seconds_left:
             raise TooSlow(of_training)

@@ -41,9 +41,17 @@ EXAMPLE_SECONDS = 90.0
 """Budget of the example, a run without data."""
 EXAMPLE: Mapping[str, Any] = {"train_size": 200, "val_size": 100}
 """How many of its images the example uses."""
-EXAMPLE_NETWORK: Mapping[str, Any] = {"model": "wrn-10-1", "image_size": 16, "batch_size": 32, "fast": False}
-"""The network of the example. To choose it by measurements would take most of the budget."""
-MOST_EPOCHS_OF_EXAMPLE = 40
+EXAMPLE_NETWORK: Mapping[str, Any] = {
+    "model": "wrn-10-1",
+    "image_size": 8,
+    "batch_size": 32,
+    "fast": False,
+    "price": 2.4,
+}
+"""Network and search of the example. To choose them by measurements would take most of the budget."""
+SEEDS_OF_EXAMPLE = 2
+"""Seeds of its test."""
+MOST_EPOCHS_OF_EXAMPLE = 20
 """Epochs of a training of the example."""
 FEWEST_EPOCHS_OF_EXAMPLE = 5
 """Their number on a machine that is much slower than two cores of a current processor."""
@@ -105,6 +113,7 @@ SERIAL_SECONDS = 120.0
 SECONDS_TO_TUNE = 3600.0
 """A run of at least this time tunes the strength of the policy that the search has found."""
 EXTENTS: Mapping[float, Extent] = {
+    SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4, is_tuned=False),
     600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4, is_tuned=False),
     SECONDS_TO_TUNE: Extent(rows=5, seeds=2, test_seeds=2, networks=4, is_tuned=False),
     math.inf: Extent(rows=8, seeds=3, test_seeds=3, networks=6),
@@ -191,7 +200,10 @@ def planned(
         settings={name: one for name, one in used.items() if name != "data"},
         candidates=tuple(Candidate(**size.model_dump()) for size in sizes) if len(sizes) > 1 else (),
         has_given_epochs="epochs" in given,
-        of_test={name: one for name, one in settings.items() if name in OF_TEST},
+        of_test={
+            **({"seeds": SEEDS_OF_EXAMPLE} if is_example else {}),
+            **{name: one for name, one in settings.items() if name in OF_TEST},
+        },
         budget_seconds=budget,
         n_jobs=n_jobs,
         extent=extent,
