@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -79,8 +78,7 @@ def test_builds_hold_the_files_of_the_project_and_not_those_of_an_earlier_build(
     expected = {f"{place}/{file}" for name, place in INSTALLED.items() for file in files_in(project, name)}
     assert built.keys() == expected
     source = build(project, "build_sdist", tmp_path / "source")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+    shutil.unpack_archive(source, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     for name in FOLDERS:
         assert files_in(unpacked, name) == files_in(project, name)
