@@ -1,6 +1,7 @@
 """network.onnx: a saved network in the format ONNX, if the packages onnx and onnxscript are installed."""
 
 import contextlib
+import functools
 import io
 import warnings
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ TOLERANCE = 1e-5
 """Largest difference of a probability."""
 
 
+@functools.cache
 def can_write_onnx() -> bool:
     """Whether the packages that write network.onnx are installed."""
     return find_spec("onnx") is not None and find_spec("onnxscript") is not None
