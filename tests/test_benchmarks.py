@@ -36,6 +36,7 @@ def output_of(script: str, *arguments: str) -> str:
     return str(result.output)
 
 
+@pytest.mark.slow
 def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = {}
     for script, page in PAGES.items():
@@ -49,6 +50,7 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
     assert differ == []
 
 
+@pytest.mark.slow
 def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() -> None:
     """Ceilings, a little above the numbers of today; steps of wrn-10-1."""
     launches = import_module("speeds.launches")

@@ -17,6 +17,7 @@ import hba
 
 N_WRITTEN_PAGES = 18
 GENERATED = {"domains.md", "reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
+LONG_EXAMPLES = {"extending.md", "searching.md"}
 LISTING = (
     "hba",
     "hba.algorithms",
@@ -109,8 +110,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def _documents_with_examples() -> list[Any]:
+    documents = [path for path in DOCUMENTS if "```python" in text_of(path)]
+    marks = [[pytest.mark.slow] if path.name in LONG_EXAMPLES else [] for path in documents]
+    return [pytest.param(path, id=path.name, marks=slow) for path, slow in zip(documents, marks, strict=True)]
+
+
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("document", [path for path in DOCUMENTS if "```python" in text_of(path)], ids=lambda x: x.name)
+@pytest.mark.parametrize("document", _documents_with_examples())
 def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the folder above, with the shortest searches; snippets for other libraries are in test_examples.py."""
     search, evaluate, train = hba.search, hba.evaluate, hba.train

@@ -67,6 +67,7 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     assert forks["no group"][1:] == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() ->
     assert rates[:-1] == pytest.approx(of_cosine)
 
 
+@pytest.mark.slow
 def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     for n_steps in (5, 16, 37):
         folder = tmp_path / str(n_steps)

@@ -56,6 +56,7 @@ def test_commands_need_no_standard_streams(tmp_path: Path) -> None:
         assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell of POSIX")
 def test_variables_of_a_notebook_change_nothing(tmp_path: Path) -> None:
     """Jupyter sets them for a program that writes into a pipe, too."""

@@ -77,6 +77,7 @@ def test_machines(machines: Machines) -> None:
         assert (executor.n_jobs, executor.environment()["machines"]) == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
     submit, server = ProcessPoolExecutor.submit, cast(Any, multiprocessing.forkserver)._forkserver

@@ -24,6 +24,7 @@ LEFT_OUT = (
 )
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_exact() -> None:
     for space, spread, to in (
         ("hba", "magnitudes", "torchvision"),

@@ -130,8 +130,7 @@ def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: A
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
-    # Long enough for network.onnx.
-    return short_run(tmp_path_factory.mktemp("auto") / "run", budget_seconds=400.0)
+    return short_run(tmp_path_factory.mktemp("auto") / "run")
 
 
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
@@ -157,9 +156,12 @@ def test_the_test_and_the_page_have_the_linear_layer(run: hba.AutoResult) -> Non
     assert f"{best.test_percent:.1f} %" in run.answer
 
 
-def test_the_onnx_file_gives_the_probabilities_of_the_network(run: hba.AutoResult) -> None:
+@pytest.mark.slow
+def test_the_onnx_file_gives_the_probabilities_of_the_network(tmp_path: Path) -> None:
     reference = pytest.importorskip("onnx.reference")
     pytest.importorskip("onnxscript")
+    # Long enough for network.onnx.
+    run = short_run(tmp_path / "run", budget_seconds=400.0)
     network = hba.load_network(run.folder)
     side = network.info.image_size
     images = torch.randint(0, 256, (3, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -169,6 +171,7 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(run: hba.AutoResul
     assert torch.allclose(found, torch.as_tensor(network.predict(images)), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
     record = short_run(tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead").record
     assert {one.settings["image_size"] for one in record.candidates} == {32}
@@ -197,6 +200,7 @@ def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(tmp_pa
     assert not {"model", "pretrained", "learning_rate"} & {*record.settings}
 
 
+@pytest.mark.slow
 def test_an_interrupted_choice_takes_a_network_and_goes_on(tmp_path: Path) -> None:
     record = short_run(tmp_path / "run", Stops(KeyboardInterrupt)).record
     assert record.stopped == ("network",)

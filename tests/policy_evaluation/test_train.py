@@ -84,6 +84,7 @@ def test_train_leaves_a_network_that_measures_as_recorded(run: Path) -> None:
     compile((run / "pipeline.py").read_text(encoding="utf-8"), "pipeline.py", "exec")
 
 
+@pytest.mark.slow
 def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(run: Path, tmp_path: Path) -> None:
     """The lines of the documentation, in a process of their own."""
     images, network = two_sides(30, seed=5).images, hba.load_network(run)

@@ -104,6 +104,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
     assert configs[0] == configs[1]
 
 
+@pytest.mark.slow
 def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ RESUMED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_stopped_search_ends_as_one_that_was_not(weights: Path, tmp_path: Path) -> None:
     """With AdamW, its averages and the warm-up as they were, and what was frozen still is."""
     assert not run(weights, tmp_path, callback=StopAfter(3), **RESUMED).finished

@@ -13,6 +13,7 @@ from hba.utils.progress import CallbackList
 SETTINGS: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4, "validate_every": 2}
 
 
+@pytest.mark.slow
 def test_a_resumed_search_has_each_epoch_once_in_its_events(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

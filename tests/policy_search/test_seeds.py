@@ -50,6 +50,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.M
         assert (values_in(tmp_path / "one" / name) == values_in(tmp_path / "two" / name)).all()
 
 
+@pytest.mark.slow
 def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(tmp_path: Path) -> None:
     whole = repeated(tmp_path / "whole", seeds=3)
     assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(2)) is None

@@ -81,6 +81,7 @@ def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
         assert first != last, settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "n_steps"), [("stn", 9), ("stn", 14), ("delta-stn", 20)])
 def test_a_resumed_search_is_the_one_that_was_not_stopped(
     algorithm: str, n_steps: int, texts: Path, tmp_path: Path

@@ -75,6 +75,7 @@ def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight
         torch.testing.assert_close(near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(tmp_path: Path) -> None:
     found = hba.search(small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS)  # type: ignore[arg-type]
     assert found.schedule is not None
